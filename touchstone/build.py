@@ -1,0 +1,212 @@
+"""The site on disk: reads the runs, plans, renders, writes what changed and removes what has no source any more.
+
+Only files that an earlier build wrote are ever removed; the state that lists them lies in `.touchstone/`, keyed by the
+output folder. An output folder with files that are not ours is refused, not emptied.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from touchstone.bundle import BundleState
+from touchstone.errors import MachineError, TouchstoneError
+from touchstone.i18n import Words
+from touchstone.render import Renderer
+from touchstone.site import File, Page, Site, plan_site
+from touchstone.store.bundles import find_bundles
+from touchstone.store.write import machine_error, replace_file, retry_locked
+from touchstone.view import BundleView
+
+GENERATOR: Final = b'<meta name="generator" content="touchstone'
+"""Stands in every page we write; its presence in index.html says that the folder is ours."""
+STATE_DIR: Final = ".touchstone"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `touchstone build` was asked for."""
+
+    runs: Path
+    out: Path
+    langs: tuple[str, ...] = ("en",)
+    base_url: str | None = None
+    timezone: str | None = None
+    templates: Path | None = None
+    force: bool = False
+    state_home: Path = field(default_factory=Path.cwd)
+    """The folder whose `.touchstone/` holds the state between builds."""
+
+
+@dataclass(slots=True)
+class Built:
+    """What a build did."""
+
+    written: list[str] = field(default_factory=list)
+    unchanged: int = 0
+    removed: list[str] = field(default_factory=list)
+    bytes: int = 0
+    """Of all pages and files of the site."""
+    runs: int = 0
+    notes: list[str] = field(default_factory=list)
+    """What a person should know: unreadable bundles, broken lines; one line each."""
+
+
+def load(runs: Path) -> tuple[list[BundleView], list[str]]:
+    """All bundles below `runs`, newest first, and notes about those that could not be read."""
+    views, notes = [], []
+    for found in find_bundles(runs):
+        try:
+            views.append(BundleState(found).refresh())
+        except OSError as error:
+            notes.append(f"{found.path}: not shown: {error.strerror or error}")
+    views.sort(key=_age, reverse=True)
+    return views, notes
+
+
+def _age(view: BundleView) -> tuple[float, str]:
+    created = view.manifest.created if view.manifest is not None else None
+    last = view.judge.last_ts or view.eval.last_ts or 0.0
+    with suppress(ValueError, OverflowError, OSError):
+        return (created.timestamp() if created is not None else last, view.name)
+    return (last, view.name)
+
+
+def view_notes(view: BundleView) -> Iterator[str]:
+    """What is odd about a bundle, a line each."""
+    for name, problems in view.problems.items():
+        line, reason = problems.first[0]
+        more = f" (and {problems.count - 1} more)" if problems.count > 1 else ""
+        yield f"{view.name}/{name}:{line}: {reason}{more}"
+    yield from (f"{view.name}: {note}" for note in view.notes)
+
+
+def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Every path of the site with a way to its bytes."""
+    words = [Words(lang, timezone) for lang in site.langs]
+    for item in plan_site(site):
+        match item:
+            case File():
+                yield item.path, item.content
+            case Page():
+                for each in words:
+                    yield site.lang_root(each.lang) + item.path, _rendered(renderer, item, site, each)
+    for path, data in renderer.assets().items():
+        yield path, lambda data=data: data  # type: ignore[misc]
+
+
+def _rendered(renderer: Renderer, page: Page, site: Site, words: Words) -> Callable[[], bytes]:
+    return lambda: renderer.render(page, site, words).encode("utf-8")
+
+
+class Output:
+    """The output folder, and the list of what we wrote there."""
+
+    def __init__(self, options: Options) -> None:
+        self.root = options.out
+        key = hashlib.sha256(str(options.out.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._state = options.state_home / STATE_DIR / f"build-{key}.json"
+        self.known = self._load()
+        self._check(options)
+
+    def _load(self) -> dict[str, str] | None:
+        try:
+            data = json.loads(self._state.read_text(encoding="utf-8"))
+            if data["out"] != str(self.root.resolve()):
+                return None
+            return {str(path): str(digest) for path, digest in data["files"].items() if _inside(str(path))}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return None
+
+    def _check(self, options: Options) -> None:
+        runs, out = options.runs.resolve(), self.root.resolve()
+        if runs == out or runs in out.parents or out in runs.parents:
+            raise TouchstoneError(f"{options.out}: runs and output must not contain each other; choose another --out")
+        if out.exists() and not out.is_dir():
+            raise TouchstoneError(f"{options.out}: is a file, not a folder; choose another --out")
+        if self.known is None and out.is_dir() and not options.force and not self._ours(out):
+            raise TouchstoneError(
+                f"{options.out}: holds files that touchstone did not make; "
+                "choose an empty folder, or add --force to build into this one (your files stay)"
+            )
+
+    @staticmethod
+    def _ours(out: Path) -> bool:
+        names = [path.name for path in out.iterdir()]
+        if all(name.startswith(".") or name.upper().startswith("README") for name in names):
+            return True
+        with suppress(OSError):
+            return GENERATOR in (out / "index.html").read_bytes()[:4096]
+        return False
+
+    def write(self, path: str, data: bytes) -> bool:
+        """Write `data` if the file holds anything else; True if it was written."""
+        target = self.root / path
+        try:
+            if not target.is_symlink() and target.is_file() and target.read_bytes() == data:
+                return False
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if not target.parent.resolve().is_relative_to(self.root.resolve()):
+                raise MachineError(f"{target}: a link in the output folder leads out of it; remove the link")
+            replace_file(target, data)
+        except OSError as error:
+            raise machine_error(target, error) from error
+        return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file that we wrote, and folders that it leaves empty."""
+        target = self.root / path
+        with suppress(FileNotFoundError, NotADirectoryError):
+            retry_locked(target.unlink)
+        for folder in target.parents:
+            if folder == self.root:
+                break
+            try:
+                folder.rmdir()
+            except OSError:
+                break
+
+    def save(self, files: dict[str, str]) -> None:
+        """Remember what we wrote."""
+        text = json.dumps({"out": str(self.root.resolve()), "files": files}, indent=0, sort_keys=True)
+        try:
+            self._state.parent.mkdir(parents=True, exist_ok=True)
+            if not self._state.is_file() or self._state.read_text(encoding="utf-8") != text:
+                replace_file(self._state, text.encode("utf-8"))
+        except OSError as error:
+            raise machine_error(self._state, error) from error
+
+
+def _inside(path: str) -> bool:
+    return bool(path) and not path.startswith("/") and ".." not in path.split("/") and "\\" not in path
+
+
+def build(options: Options) -> Built:
+    """Build the site once. Raises TouchstoneError; broken lines and bundles are notes, not errors."""
+    if not options.runs.is_dir():
+        raise TouchstoneError(f"{options.runs}: no such folder; run `touchstone eval` first, or name it with --runs")
+    output = Output(options)
+    views, notes = load(options.runs)
+    for view in views:
+        notes.extend(view_notes(view))
+    site = Site(tuple(views), options.langs, options.base_url)
+    built = Built(runs=len(views), notes=notes)
+    files: dict[str, str] = {}
+    for path, content in outputs(site, Renderer(options.templates), options.timezone):
+        data = content()
+        files[path] = hashlib.sha256(data).hexdigest()
+        built.bytes += len(data)
+        if output.write(path, data):
+            built.written.append(path)
+        else:
+            built.unchanged += 1
+    for path in sorted(set(output.known or ()) - set(files)):
+        output.remove(path)
+        built.removed.append(path)
+    output.save(files)
+    return built

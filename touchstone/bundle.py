@@ -1,0 +1,196 @@
+"""A bundle on disk as a view: reads each log only from where it was left, and adds the new lines to the folds.
+
+This is the shell between `store` (how files behave) and `view` (what they add up to): it knows which file feeds which
+fold, and keeps count of what could not be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from touchstone import events, judge_events
+from touchstone.contracts.lines import Answer, Cell, Report, Verdict
+from touchstone.contracts.manifest import Manifest, parse_manifest
+from touchstone.contracts.pack import Pack, pack_sha, parse_pack
+from touchstone.errors import InputError
+from touchstone.jsonsource import MAX_LINE_BYTES, Refused, parse_model
+from touchstone.judge_events import JudgeFold, VerdictEvent
+from touchstone.keys import KeyIndex
+from touchstone.store.bundles import Found, read_document
+from touchstone.store.lines import Line, LogTail, read_at
+from touchstone.view import BundleView, Problems
+
+_FED = ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl", "reports.jsonl", "events.jsonl")
+
+
+class BundleState:
+    """One bundle, followed. `refresh` reads what is new, `view` says what it adds up to."""
+
+    def __init__(self, found: Found) -> None:
+        self.found = found
+        self.path = found.path
+        self._tails = {name: LogTail(self.path / name) for name in _FED if name not in found.links}
+        self._restart()
+
+    def _restart(self) -> None:
+        self._keys = KeyIndex()
+        self._eval = events.EvalFold(self._keys)
+        self._judge = JudgeFold(self._keys)
+        self._reports: dict[Cell, Report] = {}
+        self._problems: dict[str, Problems] = {}
+        for name, tail in self._tails.items():
+            self._tails[name] = LogTail(tail.path)
+
+    def refresh(self) -> BundleView:
+        """Reads what came since the last call. Raises OSError if the folder cannot be read."""
+        self._forget_replaced()
+        feeds: dict[str, Callable[[bytes, Line], None]] = {
+            "answers.jsonl": self._feed_answer,
+            "judgements.jsonl": self._feed_judgement,
+            "judge_events.jsonl": self._feed_judge_event,
+            "reports.jsonl": self._feed_report,
+            "events.jsonl": self._feed_eval_event,
+        }
+        for name, tail in self._tails.items():
+            for line in tail.read():
+                self._feed(name, line, feeds[name])
+        return self._view()
+
+    def _forget_replaced(self) -> None:
+        replaced = {name for name, tail in self._tails.items() if tail.replaced()}
+        if "answers.jsonl" in replaced:
+            # The slots change, and with them the place of everything.
+            self._restart()
+            return
+        for name in replaced:
+            self._problems.pop(name, None)
+            match name:
+                case "judgements.jsonl":
+                    self._judge.forget_judgements()
+                case "judge_events.jsonl":
+                    self._judge.forget_events()
+                case "reports.jsonl":
+                    self._reports.clear()
+                case "events.jsonl":
+                    self._eval.forget_events()
+                case _:
+                    raise AssertionError(name)
+
+    def _feed(self, name: str, line: Line, feed: Callable[[bytes, Line], None]) -> None:
+        try:
+            if line.data is None:
+                raise Refused(f"longer than {MAX_LINE_BYTES} bytes")
+            if not line.data.strip():
+                raise Refused("empty line")
+            feed(line.data, line)
+        except Refused as error:
+            self._problems.setdefault(name, Problems()).add(line.index + 1, str(error))
+            if name == "answers.jsonl":
+                self._keys.skipped(line.index)
+
+    def _feed_answer(self, data: bytes, line: Line) -> None:
+        self._eval.add_answer(parse_model(Answer, data), line.index, line.offset)
+
+    def _feed_judgement(self, data: bytes, line: Line) -> None:
+        self._judge.add_judgement(parse_model(Verdict, data), line.offset)
+
+    def _feed_judge_event(self, data: bytes, line: Line) -> None:
+        self._judge.add(judge_events.read_event(data), line.offset)
+
+    def _feed_report(self, data: bytes, line: Line) -> None:
+        report = parse_model(Report, data)
+        self._reports[report.cell] = report
+
+    def _feed_eval_event(self, data: bytes, line: Line) -> None:
+        self._eval.add(events.read_event(data))
+
+    # -- documents: small, read whole each time
+
+    def _view(self) -> BundleView:
+        notes = [f"{name} is a symbolic link and was not read" for name in self.found.links]
+        problems = dict(self._problems)
+        manifest = self._manifest(notes, problems)
+        pack, sha = self._pack(notes, problems)
+        declared = None if manifest is None or manifest.pack is None else manifest.pack.sha256
+        if sha and declared and sha != declared:
+            notes.append("pack.yaml is not the one that bundle.yaml names (another sha256); shown with the one here")
+        return BundleView(
+            name=self.found.name,
+            manifest=manifest,
+            pack=pack,
+            pack_sha=sha or declared,
+            keys=self._keys,
+            eval=self._eval,
+            judge=self._judge,
+            reports=dict(self._reports),
+            problems=problems,
+            notes=tuple(notes),
+            quality_md=self._text("judge_quality.md"),
+            scorecard_md=self._text("scorecard.md"),
+            source=self,
+        )
+
+    def _manifest(self, notes: list[str], problems: dict[str, Problems]) -> Manifest | None:
+        data = read_document(self.path / "bundle.yaml")
+        if data is None:
+            notes.append("no bundle.yaml; shown from what is there")
+            return None
+        try:
+            return parse_manifest(data, "bundle.yaml")
+        except InputError as error:
+            problems["bundle.yaml"] = _document_problems(error)
+            return None
+
+    def _pack(self, notes: list[str], problems: dict[str, Problems]) -> tuple[Pack | None, str | None]:
+        data = read_document(self.path / "pack.yaml")
+        if data is None:
+            notes.append("no pack.yaml; without it there are no weights, so no quality and no recommendation")
+            return None, None
+        try:
+            return parse_pack(data, "pack.yaml"), pack_sha(data)
+        except InputError as error:
+            problems["pack.yaml"] = _document_problems(error)
+            return None, pack_sha(data)
+
+    def _text(self, name: str) -> str | None:
+        data = read_document(self.path / name)
+        return None if data is None else data.decode("utf-8", "replace")
+
+    # -- view.Source
+
+    def answer(self, number: int) -> Answer | None:
+        """The answer to key `number`, read again from the log."""
+        at = self._eval.at(number)
+        data = None if at is None else read_at(self.path / "answers.jsonl", at)
+        try:
+            return None if data is None else parse_model(Answer, data)
+        except Refused:
+            return None
+
+    def verdict(self, number: int) -> Verdict | VerdictEvent | None:
+        """The verdict on key `number`, read again from the log that it came from."""
+        seen = self._judge.seen(number)
+        if seen is None:
+            return None
+        data = read_at(self.path / ("judgements.jsonl" if seen.full else "judge_events.jsonl"), seen.at)
+        try:
+            if data is None:
+                return None
+            return parse_model(Verdict, data) if seen.full else parse_model(VerdictEvent, data)
+        except Refused:
+            return None
+
+
+def _document_problems(error: InputError) -> Problems:
+    problems = Problems()
+    for issue in error.issues:
+        problems.add(issue.line or 1, issue.text)
+    return problems
+
+
+def open_bundle(path: Path) -> BundleState:
+    """The bundle in folder `path`."""
+    name = path.resolve().name
+    links = tuple(sorted(item for item in (*_FED, "bundle.yaml", "pack.yaml") if (path / item).is_symlink()))
+    return BundleState(Found(path, name, links))

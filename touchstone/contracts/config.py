@@ -1,0 +1,83 @@
+"""touchstone.yaml: what would otherwise be typed as flags every day. Pure; paths are resolved by the shell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo
+
+from pydantic import Field, field_validator, model_validator
+
+from touchstone.contracts.base import Written, from_yaml
+
+Text = Annotated[str, Field(min_length=1)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Temperature = Annotated[float, Field(ge=0, le=2)]
+Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
+Lang = Literal["en", "de"]
+
+
+class EvalConfig(Written):
+    """`eval:` which pack is asked of which models, and how."""
+
+    pack: Text | None = None
+    models: list[Text] = []
+    variants: list[Text] | None = None
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 1
+    endpoint: Text | None = None
+    api_key_env: Text | None = None
+    temperature: Temperature = 0.0
+    max_tokens: Tokens = 1024
+    seed: int | None = None
+    timeout_s: Seconds = 300.0
+    extra: dict[str, Any] = {}
+
+
+class JudgeConfig(Written):
+    """`judge:` which model judges, and how."""
+
+    endpoint: Text | None = None
+    model: Text | None = None
+    api_key_env: Text | None = None
+    temperature: Temperature = 0.0
+    max_tokens: Tokens = 1024
+    timeout_s: Seconds = 300.0
+    prompt: Text | None = None
+    language: Lang | None = None
+    extra: dict[str, Any] = {}
+
+
+class Config(Written):
+    """The whole file. Everything has a default, so an empty file is a valid one."""
+
+    runs: Text = "runs"
+    out: Text = "public"
+    lang: list[Lang] = ["en"]
+    timezone: Text | None = None
+    eval: EvalConfig = EvalConfig()
+    judge: JudgeConfig = JudgeConfig()
+
+    @field_validator("lang", mode="before")
+    @classmethod
+    def _one_or_many(cls, value: Any) -> Any:
+        return value.replace(" ", "").split(",") if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _known_zone(self) -> Self:
+        if self.timezone is not None:
+            try:
+                ZoneInfo(self.timezone)
+            except Exception:
+                raise ValueError(f"timezone {self.timezone!r} is unknown; write one like Europe/Berlin") from None
+        if not self.lang or len(set(self.lang)) != len(self.lang):
+            raise ValueError("lang must name each language once, the first one for the site's root")
+        return self
+
+
+def parse_config(text: str | bytes, source: str) -> Config:
+    """The config from YAML text. Raises InputError with all issues."""
+    return from_yaml(Config, text or "{}", source)
+
+
+def parse_judge_config(text: str | bytes, source: str) -> JudgeConfig:
+    """A file for `--judge-config`, of the same shape as `judge:`. Raises InputError with all issues."""
+    return from_yaml(JudgeConfig, text or "{}", source)

@@ -1,0 +1,286 @@
+"""The eval view: the event channel events.jsonl, the answers, and what they add up to. Pure; no file is opened here.
+
+Answers are the record (fsynced, complete); the events add what only the running eval knows: how many answers are to
+come, and whether it ended. `EvalFold` adds both up one at a time, `build_view` folds a whole event stream.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Final, Literal, assert_never
+
+from pydantic import Field, TypeAdapter
+
+from touchstone.contracts.base import Logged, Measure, Timestamp
+from touchstone.contracts.lines import Answer, Keyed, Metrics, Status
+from touchstone.jsonsource import Refused, parse_union
+from touchstone.keys import KeyIndex
+from touchstone.statistics import median, quantile
+
+TAILS_RESOURCES: Final = True
+
+
+class EvalStart(Logged):
+    """Once per run of `eval`, first. `total` counts answers of an earlier run too."""
+
+    event: Literal["eval_start"] = "eval_start"
+    ts: Timestamp | None = None
+    total: Annotated[int, Field(ge=0)] | None = None
+    models: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+
+
+class AnswerEvent(Keyed):
+    """One answer: how it ended and what it cost, without its text."""
+
+    event: Literal["answer"] = "answer"
+    ts: Timestamp | None = None
+    i: int | None = None
+    status: Status | None = None
+    error: str | None = None
+    metrics: Metrics | None = None
+    prior: bool | None = None
+
+
+class EvalDone(Logged):
+    """Written in a `finally`: also after an abort."""
+
+    event: Literal["eval_done"] = "eval_done"
+    ts: Timestamp | None = None
+    total: Annotated[int, Field(ge=0)] | None = None
+    answered: Annotated[int, Field(ge=0)] | None = None
+
+
+EvalEvent = EvalStart | AnswerEvent | EvalDone
+_EVENT: Final[TypeAdapter[EvalEvent]] = TypeAdapter(Annotated[EvalEvent, Field(discriminator="event")])
+
+
+class Resources(Logged):
+    """A line of resources.jsonl: the machine's load at one moment."""
+
+    ts: Timestamp | None = None
+    ram_used_bytes: Measure | None = None
+    ram_available_bytes: Measure | None = None
+    swap_out_bytes_per_s: Measure | None = None
+    cpu_percent: Measure | None = None
+    pressure: Literal["normal", "warn", "critical"] | None = None
+    throttled: bool | None = None
+
+
+def read_event(data: bytes) -> EvalEvent:
+    """One line as an event; raises jsonsource.Refused with the reason."""
+    return parse_union(_EVENT, data)
+
+
+def parse_line(text: str) -> EvalEvent | None:
+    """One line as an event; None for an empty, half or broken one."""
+    try:
+        return read_event(text.strip().encode("utf-8", "surrogatepass"))
+    except Refused:
+        return None
+
+
+def answer_event(answer: Answer, i: int, *, prior: bool) -> AnswerEvent:
+    """The event for line `i` of answers.jsonl."""
+    return AnswerEvent(
+        ts=answer.ts,
+        i=i,
+        model=answer.model,
+        variant=answer.variant,
+        prompt_id=answer.prompt_id,
+        repeat=answer.repeat,
+        category=answer.category,
+        status=answer.status,
+        error=answer.error,
+        metrics=answer.metrics,
+        prior=prior,
+    )
+
+
+_STATUS: Final[tuple[Status | None, ...]] = (None, "ok", "truncated", "empty", "error")
+_UNSEEN: Final = 255
+_MEASURES: Final = ("ttft_s", "total_s", "prompt_tps", "gen_tps", "load_s")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSpeed:
+    """What the answers of one model cost. Seconds and tokens/s; None where nothing was measured."""
+
+    model: str
+    answers: int
+    measured: int
+    latency_p50: float | None
+    latency_p95: float | None
+    ttft_p50: float | None
+    ttft_p95: float | None
+    prompt_tps: float | None
+    gen_tps: float | None
+    load_s: float | None
+    truncated: int
+    empty: int
+    errors: int
+
+
+class EvalFold:
+    """Adds answers and eval events up. Per key the last line wins."""
+
+    def __init__(self, keys: KeyIndex | None = None) -> None:
+        self.keys = KeyIndex() if keys is None else keys
+        self.forget_answers()
+        self.forget_events()
+
+    def forget_answers(self) -> None:
+        """answers.jsonl was replaced: it is read from its start again."""
+        self._status = bytearray()
+        self._at = array("q")
+        self._measures = {name: array("d") for name in _MEASURES}
+        self.categories: dict[str, str] = {}
+        """prompt id to category, as the answers say."""
+        self.last_ts: float | None = None
+
+    def forget_events(self) -> None:
+        """events.jsonl was replaced: it is read from its start again."""
+        self.started = False
+        self.ended: EvalDone | None = None
+        self.announced: int | None = None
+
+    def add_answer(self, answer: Answer | AnswerEvent, slot: int, at: int) -> None:
+        """Line `slot` of answers.jsonl, found again by `at`."""
+        number = self.keys.answered(answer.key, slot)
+        missing = number + 1 - len(self._status)
+        if missing > 0:
+            self._status.extend([_UNSEEN] * missing)
+            self._at.extend([-1] * missing)
+            for column in self._measures.values():
+                column.extend([math.nan] * missing)
+        self._status[number] = _STATUS.index(answer.status)
+        self._at[number] = at
+        for name, column in self._measures.items():
+            value = None if answer.metrics is None else getattr(answer.metrics, name)
+            column[number] = math.nan if value is None else value
+        if answer.category:
+            self.categories[answer.prompt_id] = answer.category
+        if answer.ts is not None:
+            self.last_ts = answer.ts
+
+    def add(self, event: EvalEvent) -> None:
+        """A line of events.jsonl. Its answers are in answers.jsonl already, so only start and end count."""
+        match event:
+            case EvalStart():
+                self.started, self.ended, self.announced = True, None, event.total
+            case EvalDone():
+                self.ended = event
+            case AnswerEvent():
+                pass
+            case _:
+                assert_never(event)
+
+    def at(self, number: int) -> int | None:
+        """Where the key's answer can be found again; None for a key without an answer."""
+        if number >= len(self._at) or self._status[number] == _UNSEEN:
+            return None
+        return self._at[number]
+
+    def status(self, number: int) -> Status | None:
+        """The status of the key's answer; None where there is no answer or it does not say."""
+        if number >= len(self._status) or self._status[number] == _UNSEEN:
+            return None
+        return _STATUS[self._status[number]]
+
+    def latency(self, number: int) -> float | None:
+        """Seconds the answer took; None if not measured."""
+        value = self._measures["total_s"][number] if number < len(self._status) else math.nan
+        return value if math.isfinite(value) else None
+
+    @property
+    def done(self) -> int:
+        return len(self._status) - self._status.count(_UNSEEN)
+
+    @property
+    def total(self) -> int:
+        return max(self.announced or 0, self.done)
+
+    @property
+    def finished(self) -> bool:
+        return self.ended is not None
+
+    @property
+    def aborted(self) -> bool:
+        return self.finished and self.done < self.total
+
+    def answers_per_cell(self) -> dict[int, int]:
+        """Cell number to the count of its answers."""
+        counts: dict[int, int] = {}
+        for number, status in enumerate(self._status):
+            if status != _UNSEEN:
+                cell = self.keys.cell_number(number)
+                counts[cell] = counts.get(cell, 0) + 1
+        return counts
+
+    def speeds(self) -> list[ModelSpeed]:
+        """One entry a model, by first appearance. Failed answers count as errors, not into the speed."""
+        groups: dict[str, list[int]] = {}
+        for number, status in enumerate(self._status):
+            if status != _UNSEEN:
+                cell = self.keys.cells[self.keys.cell_number(number)]
+                groups.setdefault(cell.model, []).append(number)
+        return [self._speed(model, numbers) for model, numbers in groups.items()]
+
+    def _speed(self, model: str, numbers: list[int]) -> ModelSpeed:
+        failed = _STATUS.index("error")
+        good = [number for number in numbers if self._status[number] != failed]
+        column = {name: [values[number] for number in good] for name, values in self._measures.items()}
+        count = {name: sum(self._status[n] == _STATUS.index(name) for n in numbers) for name in _STATUS[1:]}
+        return ModelSpeed(
+            model=model,
+            answers=len(numbers),
+            measured=sum(math.isfinite(value) for value in column["total_s"]),
+            latency_p50=median(column["total_s"]),
+            latency_p95=quantile(column["total_s"], 0.95),
+            ttft_p50=median(column["ttft_s"]),
+            ttft_p95=quantile(column["ttft_s"], 0.95),
+            prompt_tps=median(column["prompt_tps"]),
+            gen_tps=median(column["gen_tps"]),
+            load_s=median(column["load_s"]),
+            truncated=count["truncated"],
+            empty=count["empty"],
+            errors=count["error"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EvalView:
+    """A stream of eval events, added up."""
+
+    total: int
+    done: int
+    finished: bool
+    aborted: bool
+    models: list[ModelSpeed]
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def build_view(events: Iterable[EvalEvent | dict[str, Any] | None]) -> EvalView:
+    """The whole stream as one view. Plain mappings are taken as events, what is none is skipped."""
+    fold = EvalFold()
+    for index, item in enumerate(events):
+        event = _as_event(item)
+        if isinstance(event, AnswerEvent):
+            fold.add_answer(event, slot=index, at=index)
+        elif event is not None:
+            fold.add(event)
+    return EvalView(fold.total, fold.done, fold.finished, fold.aborted, fold.speeds())
+
+
+def _as_event(item: EvalEvent | dict[str, Any] | None) -> EvalEvent | None:
+    if not isinstance(item, dict):
+        return item
+    try:
+        return _EVENT.validate_python(item)
+    except ValueError:
+        return None

@@ -1,0 +1,19 @@
+"""One module a page kind: which pages there are, and what each of them shows. Pure.
+
+Each module has `plan(site)`, which yields its pages; a new kind is a new module, its template, and its name here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from touchstone.pages import index
+from touchstone.site import File, Page, Site
+
+KINDS = (index,)
+
+
+def plan(site: Site) -> Iterator[Page | File]:
+    """Every page and file of the site, each path once."""
+    for kind in KINDS:
+        yield from kind.plan(site)

@@ -1,0 +1,111 @@
+"""Templates to text: one environment, used by the builder, the live server and the monitor alike.
+
+Everything that comes from a file is escaped by default; only what this module marks as safe is markup.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from markdown_it import MarkdownIt
+from markupsafe import Markup
+
+from touchstone import __version__
+from touchstone.i18n import NAMES, Words
+from touchstone.site import Page, Site, relative
+
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+
+
+def own_templates() -> Path:
+    """The templates that ship with touchstone: inside the package, or beside it in a checkout."""
+    package = Path(__file__).parent
+    shipped = package / "_data" / "site_templates"
+    return shipped if shipped.is_dir() else package.parent / "site_templates"
+
+
+def visible(text: Any) -> str:
+    """Characters that HTML does not allow become U+FFFD, so that a page is a page whatever a model said."""
+    return _CONTROL.sub("\ufffd", str(text))
+
+
+def _finalize(value: Any) -> Any:
+    if isinstance(value, Markup):
+        return value
+    if isinstance(value, str):
+        return visible(value) if _CONTROL.search(value) else value
+    return "" if value is None else value
+
+
+def _markdown() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
+    # A remote image tells its host who reads the page; model text gets the alternative text instead.
+    parser.disable("image")
+    return parser
+
+
+_MARKDOWN: Final = _markdown()
+_SAFE_LINK: Final = re.compile(r"(?i)^(https?://|mailto:|#|[^:/?#]*([/?#]|$))")
+_MARKDOWN.validateLink = lambda url: bool(_SAFE_LINK.match(url.strip()))  # type: ignore[method-assign]
+
+
+def markdown(text: str) -> Markup:
+    """Text from a model or a person as safe HTML: no raw HTML, no images, no scripts in links."""
+    return Markup(_MARKDOWN.render(visible(text)))
+
+
+class Renderer:
+    """Renders pages of a site; `overrides` (the user's own templates) win file by file."""
+
+    def __init__(self, overrides: Path | None = None) -> None:
+        folders = [*([overrides] if overrides else []), own_templates()]
+        self.folders = tuple(folders)
+        self.environment = Environment(
+            loader=ChoiceLoader([FileSystemLoader(folder) for folder in folders]),
+            autoescape=select_autoescape(default=True, default_for_string=True),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            finalize=_finalize,
+            extensions=["jinja2.ext.do"],
+        )
+        self.environment.filters["markdown"] = markdown
+        self.environment.globals["version"] = __version__
+
+    def render(self, page: Page, site: Site, words: Words) -> str:
+        """The page in one language, as text."""
+        root = site.lang_root(words.lang)
+        here = root + page.path
+
+        def url(target: str, fragment: str = "") -> str:
+            """A link to a page of the same language."""
+            return relative(here, root + target, fragment)
+
+        def file(target: str) -> str:
+            """A link to something that exists once, at the root: assets, data, downloads."""
+            return relative(here, target)
+
+        others = [
+            {"lang": lang, "name": NAMES[lang], "href": relative(here, site.lang_root(lang) + page.path)}
+            for lang in site.langs
+            if lang != words.lang
+        ]
+        context: Mapping[str, Any] = page.context(words)
+        return self.environment.get_template(page.template).render(
+            context, w=words, _=words._, n_=words.n_, url=url, file=file, page=page, site=site, languages=others
+        )
+
+    def assets(self) -> dict[str, bytes]:
+        """Path below the output to content, for every file in the templates' `assets/`; overrides win."""
+        found: dict[str, bytes] = {}
+        for folder in reversed(self.folders):
+            base = folder / "assets"
+            for path in sorted(base.rglob("*")) if base.is_dir() else ():
+                if path.is_file():
+                    found[f"assets/{path.relative_to(base).as_posix()}"] = path.read_bytes()
+        return found
+

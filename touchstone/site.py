@@ -1,0 +1,116 @@
+"""The site as values: what it is made from, and what a page is. Pure.
+
+A page is a path, a template and a way to its context; a file is a path and a way to its bytes. `pages` has one module
+a page kind, each with `plan(site)`; `plan_site` is all of them. Nothing is rendered or written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from posixpath import relpath
+from typing import Any, Final
+from urllib.parse import quote
+
+from touchstone.i18n import Words
+from touchstone.slugs import hash8, slugs
+from touchstone.view import BundleView
+
+INDEX_ROWS: Final = 50
+VERDICT_ROWS: Final = 250
+ANSWER_ROWS: Final = 24
+NEWEST_ROWS: Final = 50
+
+Context = Callable[[Words], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """One HTML page, made once for each language."""
+
+    path: str
+    """Below the language's root, with /; what links name."""
+    template: str
+    context: Context
+
+
+@dataclass(frozen=True)
+class File:
+    """Anything that is not a page: made once, at the root, whatever the languages."""
+
+    path: str
+    content: Callable[[], bytes]
+
+
+@dataclass(frozen=True)
+class Site:
+    """Everything that all pages together are made from."""
+
+    bundles: tuple[BundleView, ...]
+    """Newest first."""
+    langs: tuple[str, ...] = ("en",)
+    """First at the root, the others below `<lang>/`."""
+    base_url: str | None = None
+    """Absolute, with a final slash; only feed, sitemap and the 404 page need it."""
+
+    @cached_property
+    def slugs(self) -> dict[str, str]:
+        """Bundle name to its folder below runs/."""
+        return slugs(bundle.name for bundle in self.bundles)
+
+    def home(self, bundle: BundleView) -> str:
+        """The bundle's folder, with a final slash: `runs/<slug>/`."""
+        return f"runs/{self.slugs[bundle.name]}/"
+
+    @cached_property
+    def packs(self) -> dict[str, list[BundleView]]:
+        """Pack page folder (`packs/<id>/`, `packs/<id>-<sha8>/`) to the bundles asked with exactly that pack.
+
+        The newest bundle's pack has the plain address; another sha under the same id has its own page.
+        """
+        folders: dict[tuple[str, str | None], str] = {}
+        taken: set[str] = set()
+        result: dict[str, list[BundleView]] = {}
+        for bundle in self.bundles:
+            if bundle.pack is None:
+                continue
+            key = (bundle.pack.id, bundle.pack_sha)
+            if key not in folders:
+                plain = slugs([bundle.pack.id])[bundle.pack.id]
+                name = plain if plain not in taken else f"{plain}-{(bundle.pack_sha or hash8(plain))[:8]}"
+                taken.add(name)
+                folders[key] = f"packs/{name}/"
+            result.setdefault(folders[key], []).append(bundle)
+        return result
+
+    def pack_home(self, bundle: BundleView) -> str | None:
+        """The folder of the page of this bundle's pack; None without a readable pack."""
+        return next((home for home, bundles in self.packs.items() if bundle in bundles), None)
+
+    def lang_root(self, lang: str) -> str:
+        """Empty for the first language, else `<lang>/`."""
+        return "" if lang == self.langs[0] else f"{lang}/"
+
+
+def relative(source: str, target: str, fragment: str = "") -> str:
+    """The relative, percent-encoded link from page `source` to `target` (both from the output's root)."""
+    folder = source.rpartition("/")[0]
+    link = quote(relpath(target, folder or "."), safe="/~!$&'()*+,;=@")
+    # A first part with a colon would read as a scheme.
+    if ":" in link.split("/", 1)[0]:
+        link = "./" + link
+    return f"{link}#{quote(fragment)}" if fragment else link
+
+
+def plan_site(site: Site) -> Iterator[Page | File]:
+    """Every page and file of the site, each path once."""
+    from touchstone import pages
+
+    return pages.plan(site)
+
+
+def batches(count: int, size: int) -> Iterable[tuple[int, int, int]]:
+    """(page number from 1, start, stop) over `count` things, `size` a page; one empty page for none."""
+    total = max(1, -(-count // size))
+    return ((page, (page - 1) * size, min(page * size, count)) for page in range(1, total + 1))

@@ -1,0 +1,82 @@
+"""Which folders below `runs/` are bundles, and the files in them.
+
+Links are not followed below the runs folder: a bundle from a stranger must not be able to publish a file of this
+machine by pointing at it.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from touchstone.errors import BundleError
+
+LOGS: Final = (
+    "answers.jsonl",
+    "judgements.jsonl",
+    "judge_events.jsonl",
+    "reports.jsonl",
+    "events.jsonl",
+    "resources.jsonl",
+    "self_consistency.jsonl",
+)
+DOCUMENTS: Final = ("bundle.yaml", "pack.yaml", "scorecard.md", "judge_quality.md")
+ARTIFACTS: Final = frozenset((*LOGS, *DOCUMENTS))
+"""A folder with one of these is a bundle."""
+
+_SKIPPED: Final = {".git", ".touchstone", "node_modules"}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A bundle on disk."""
+
+    path: Path
+    name: str
+    """Relative to the runs folder, with /; the folder's own name for the runs folder itself."""
+    links: tuple[str, ...] = ()
+    """Artifacts that are symbolic links, which are not read."""
+
+
+def ignored(name: str) -> bool:
+    """Kept for people, invisible to every reader."""
+    return name.endswith(".old")
+
+
+def find_bundles(runs: Path) -> list[Found]:
+    """All bundles at or below `runs`, nested ones included, by name."""
+    found = []
+    for folder, folders, files in os.walk(runs, followlinks=False):
+        folders[:] = sorted(name for name in folders if not ignored(name) and name not in _SKIPPED)
+        present = ARTIFACTS.intersection(files)
+        if not present:
+            continue
+        path = Path(folder)
+        links = tuple(sorted(name for name in present if (path / name).is_symlink()))
+        if len(links) < len(present):
+            relative = path.relative_to(runs).as_posix()
+            found.append(Found(path, runs.resolve().name if relative == "." else relative, links))
+    return sorted(found, key=lambda bundle: bundle.name)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether `path` is a folder that holds at least one artifact."""
+    return any((path / name).is_file() for name in ARTIFACTS)
+
+
+def newest_bundle(runs: Path) -> Path:
+    """The bundle whose name, which starts with its date, comes last. Raises BundleError if there is none."""
+    found = [bundle.path for bundle in find_bundles(runs)]
+    if not found:
+        raise BundleError(f"{runs}: no run here yet; run `touchstone eval` first, or name a bundle folder")
+    return max(found, key=lambda path: (path.name, str(path)))
+
+
+def read_document(path: Path, limit: int = 16 * 1024 * 1024) -> bytes | None:
+    """A small file's bytes; None if it is missing, a link, or no ordinary file. Raises OSError."""
+    if path.is_symlink() or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        return file.read(limit + 1)

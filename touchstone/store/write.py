@@ -1,0 +1,149 @@
+"""Writing so that a power cut, a full disk or `kill -9` costs at most what was in flight.
+
+Logs: one `write` of a whole line, a flush, and an fsync where the line was expensive. Whole files: written beside and
+renamed, so that a reader meets the old or the new one, never half of one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from pydantic import BaseModel
+
+from touchstone.errors import MachineError
+
+T = TypeVar("T")
+
+_RENAME_TRIES: Final = 60
+_RENAME_PAUSE_S: Final = 0.05
+
+_PLAIN: Final = {
+    errno.ENOSPC: "the disk is full; free some space and run the same command again, nothing that was measured is lost",
+    errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
+    errno.EROFS: "the file system is read-only; copy the folder to a place that can be written",
+    errno.EACCES: "no permission to write; check who owns the folder",
+    errno.EPERM: "no permission to write; check who owns the folder",
+    errno.EMFILE: "too many open files; raise `ulimit -n` and run the same command again",
+}
+
+
+def machine_error(path: Path, error: OSError) -> MachineError:
+    """An operating-system error in plain words: where, what, and the next step."""
+    text = _PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
+    return MachineError(f"{path}: {text}")
+
+
+def retry_locked(action: Callable[[], T]) -> T:
+    """Windows refuses to rename or delete a file that somebody is reading; a reader is soon done."""
+    for attempt in range(_RENAME_TRIES):
+        try:
+            return action()
+        except PermissionError:
+            if os.name != "nt" or attempt == _RENAME_TRIES - 1:
+                raise
+            time.sleep(_RENAME_PAUSE_S)
+    raise AssertionError("unreachable")
+
+
+def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
+    """`path` holds `data` afterwards, or what it held before. Raises OSError."""
+    beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            if sync:
+                file.flush()
+                os.fsync(file.fileno())
+        retry_locked(lambda: beside.replace(path))
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def save(path: Path, text: str) -> None:
+    """A bundle's own artifact: replaced as a whole, safely on disk. Raises MachineError."""
+    try:
+        replace_file(path, text.encode("utf-8"), sync=True)
+    except OSError as error:
+        raise machine_error(path, error) from error
+
+
+def encode(model: BaseModel) -> bytes:
+    """A log line: one JSON object, UTF-8, with its newline."""
+    return model.model_dump_json().encode("utf-8") + b"\n"
+
+
+def _half_line(file: int, size: int) -> int:
+    """Bytes after the last newline of an open file."""
+    end = size
+    while end > 0:
+        start = max(0, end - 65536)
+        os.lseek(file, start, os.SEEK_SET)
+        block = os.read(file, end - start)
+        cut = block.rfind(b"\n")
+        if cut >= 0:
+            return size - (start + cut + 1)
+        end = start
+    return size
+
+
+class JsonlWriter:
+    """Appends lines to one log."""
+
+    def __init__(self, path: Path, *, sync: bool, cut_half: bool) -> None:
+        """`sync`: fsync each line. `cut_half`: what to do with a half last line that a crash left: cut it, or end it."""
+        self.path = path
+        self._sync = sync
+        try:
+            self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            self._mend(cut_half)
+        except OSError as error:
+            raise machine_error(path, error) from error
+
+    def _mend(self, cut_half: bool) -> None:
+        size = os.fstat(self._file).st_size
+        half = _half_line(self._file, size)
+        self._end = os.lseek(self._file, size, os.SEEK_SET)
+        if half and cut_half:
+            os.ftruncate(self._file, size - half)
+            self._end = os.lseek(self._file, size - half, os.SEEK_SET)
+        elif half:
+            self._write(b"\n")
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        try:
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError:
+            # A full disk may take half of a line; what stays must end with a whole one.
+            os.ftruncate(self._file, self._end)
+            os.lseek(self._file, self._end, os.SEEK_SET)
+            raise
+        self._end += len(data)
+
+    def append(self, model: BaseModel) -> None:
+        """One line, whole or not at all. Raises MachineError."""
+        try:
+            self._write(encode(model))
+            if self._sync:
+                os.fsync(self._file)
+        except OSError as error:
+            raise machine_error(self.path, error) from error
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
