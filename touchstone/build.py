@@ -57,26 +57,6 @@ class Built:
     """What a person should know: unreadable bundles, broken lines; one line each."""
 
 
-def load(runs: Path) -> tuple[list[BundleView], list[str]]:
-    """All bundles below `runs`, newest first, and notes about those that could not be read."""
-    views, notes = [], []
-    for found in find_bundles(runs):
-        try:
-            views.append(BundleState(found).refresh())
-        except OSError as error:
-            notes.append(f"{found.path}: not shown: {error.strerror or error}")
-    views.sort(key=_age, reverse=True)
-    return views, notes
-
-
-def _age(view: BundleView) -> tuple[float, str]:
-    created = view.manifest.created if view.manifest is not None else None
-    last = view.judge.last_ts or view.eval.last_ts or 0.0
-    with suppress(ValueError, OverflowError, OSError):
-        return (created.timestamp() if created is not None else last, view.name)
-    return (last, view.name)
-
-
 def view_notes(view: BundleView) -> Iterator[str]:
     """What is odd about a bundle, a line each."""
     for name, problems in view.problems.items():
@@ -171,8 +151,16 @@ class Output:
             except OSError:
                 break
 
-    def save(self, files: dict[str, str]) -> None:
-        """Remember what we wrote."""
+    def keep_only(self, files: dict[str, str]) -> list[str]:
+        """Remove what we wrote earlier and is not in `files` (path to digest); remember those. Returns the removed."""
+        gone = sorted(set(self.known or ()) - set(files))
+        for path in gone:
+            self.remove(path)
+        self._save(files)
+        self.known = files
+        return gone
+
+    def _save(self, files: dict[str, str]) -> None:
         text = json.dumps({"out": str(self.root.resolve()), "files": files}, indent=0, sort_keys=True)
         try:
             self._state.parent.mkdir(parents=True, exist_ok=True)
@@ -186,27 +174,66 @@ def _inside(path: str) -> bool:
     return bool(path) and not path.startswith("/") and ".." not in path.split("/") and "\\" not in path
 
 
+class Builder:
+    """Builds the site, again and again: what it read stays read, and only what changed is written."""
+
+    def __init__(self, options: Options) -> None:
+        """Raises TouchstoneError if the folders cannot be used."""
+        self.options = options
+        self._check_runs()
+        self.output = Output(options)
+        self._states: dict[Path, BundleState] = {}
+
+    def _check_runs(self) -> None:
+        runs = self.options.runs
+        if not runs.is_dir():
+            raise TouchstoneError(f"{runs}: no such folder; run `touchstone eval` first, or name it with --runs")
+
+    def update(self) -> Built:
+        """Bring the output up to date. Raises TouchstoneError; broken lines and bundles are notes, not errors."""
+        self._check_runs()
+        views, notes = self._views()
+        for view in views:
+            notes.extend(view_notes(view))
+        built = Built(runs=len(views), notes=notes)
+        site = Site(tuple(views), self.options.langs, self.options.base_url)
+        files: dict[str, str] = {}
+        for path, content in outputs(site, Renderer(self.options.templates), self.options.timezone):
+            data = content()
+            files[path] = hashlib.sha256(data).hexdigest()
+            built.bytes += len(data)
+            if self.output.write(path, data):
+                built.written.append(path)
+            else:
+                built.unchanged += 1
+        built.removed = self.output.keep_only(files)
+        return built
+
+    def _views(self) -> tuple[list[BundleView], list[str]]:
+        """All bundles, newest first, and notes about those that could not be read."""
+        views, notes, states = [], [], {}
+        for found in find_bundles(self.options.runs):
+            known = self._states.get(found.path)
+            state = known if known is not None and known.found == found else BundleState(found)
+            try:
+                views.append(state.refresh())
+                states[found.path] = state
+            except OSError as error:
+                notes.append(f"{found.path}: not shown: {error.strerror or error}")
+        self._states = states
+        views.sort(key=_age, reverse=True)
+        return views, notes
+
+
+def _age(view: BundleView) -> tuple[float, str]:
+    """When a run was made, from its data; what has no date counts as old."""
+    created = view.manifest.created if view.manifest is not None else None
+    with suppress(ValueError, OverflowError, OSError):
+        if created is not None:
+            return (created.timestamp(), view.name)
+    return (view.judge.last_ts or view.eval.last_ts or 0.0, view.name)
+
+
 def build(options: Options) -> Built:
-    """Build the site once. Raises TouchstoneError; broken lines and bundles are notes, not errors."""
-    if not options.runs.is_dir():
-        raise TouchstoneError(f"{options.runs}: no such folder; run `touchstone eval` first, or name it with --runs")
-    output = Output(options)
-    views, notes = load(options.runs)
-    for view in views:
-        notes.extend(view_notes(view))
-    site = Site(tuple(views), options.langs, options.base_url)
-    built = Built(runs=len(views), notes=notes)
-    files: dict[str, str] = {}
-    for path, content in outputs(site, Renderer(options.templates), options.timezone):
-        data = content()
-        files[path] = hashlib.sha256(data).hexdigest()
-        built.bytes += len(data)
-        if output.write(path, data):
-            built.written.append(path)
-        else:
-            built.unchanged += 1
-    for path in sorted(set(output.known or ()) - set(files)):
-        output.remove(path)
-        built.removed.append(path)
-    output.save(files)
-    return built
+    """Build the site once. Raises TouchstoneError."""
+    return Builder(options).update()

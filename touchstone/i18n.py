@@ -53,7 +53,7 @@ class Words:
         """The message for `n` things in this language."""
         found = None if self._messages is None else self._messages.get(singular)
         if self._messages is not None and found is not None and isinstance(found.string, (tuple, list)):
-            index = self._messages.plural_func(n)
+            index = self.locale.plural_form(n) != "one"
             if found.string[index]:
                 return str(found.string[index])
         return singular if n == 1 else plural

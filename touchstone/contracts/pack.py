@@ -54,7 +54,7 @@ class Prompt(Written):
     title: Annotated[str, Field(max_length=1000)] | None = None
     text: Annotated[str, Field(min_length=1, max_length=1_000_000)]
     reference: Text | None = None
-    red_flags: tuple[Text, ...] = ()
+    red_flags: Annotated[tuple[Text, ...], Field(strict=False)] = ()
 
 
 def _twice(ids: Iterable[str]) -> list[str]:
@@ -69,11 +69,11 @@ class Pack(Written):
     title: Text
     version: Text
     language: Literal["de", "en"]
-    dimensions: tuple[Dimension, ...] = Field(min_length=1)
+    dimensions: tuple[Dimension, ...] = Field(min_length=1, strict=False)
     thresholds: Thresholds
     glossary: dict[str, Text] = {}
-    variants: tuple[Variant, ...] = Field(min_length=1)
-    prompts: tuple[Prompt, ...] = Field(min_length=1)
+    variants: tuple[Variant, ...] = Field(min_length=1, strict=False)
+    prompts: tuple[Prompt, ...] = Field(min_length=1, strict=False)
 
     @model_validator(mode="after")
     def _unique(self) -> Self:

@@ -32,6 +32,9 @@ def _overall(value: Any) -> Any:
     return value
 
 
+Note = Annotated[str, Field(max_length=10_000)]
+
+
 class FreshScores(Written):
     """Part A: the reference's own scores of a cell, made before it saw the local ones."""
 
@@ -71,8 +74,8 @@ class MetaResponse(Written):
 
     reference: str | None = None
     """Model or person, and date."""
-    cells: tuple[MetaCell, ...]
-    recommendations: tuple[Annotated[str, Field(max_length=10_000)] | None, ...] | None = None
+    cells: Annotated[tuple[MetaCell, ...], Field(strict=False)]
+    recommendations: Annotated[tuple[Note | None, ...], Field(strict=False)] | None = None
 
 
 RubricCheck = Literal["cites_evidence", "names_improvement", "justifies_level", "catches_safety"]

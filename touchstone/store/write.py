@@ -97,7 +97,7 @@ class JsonlWriter:
     """Appends lines to one log."""
 
     def __init__(self, path: Path, *, sync: bool, cut_half: bool) -> None:
-        """`sync`: fsync each line. `cut_half`: what to do with a half last line that a crash left: cut it, or end it."""
+        """`sync`: fsync each line. `cut_half`: cut a half last line that a crash left; else it is ended."""
         self.path = path
         self._sync = sync
         try:
@@ -145,5 +145,7 @@ class JsonlWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()

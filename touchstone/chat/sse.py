@@ -1,0 +1,70 @@
+"""Server-sent events out of bytes that are cut anywhere. Pure.
+
+Follows the event stream format of the WHATWG: lines end with LF, CR or CRLF, several `data` lines belong to one event,
+an empty line ends it, a line that begins with a colon is a comment. Memory is bounded by `max_bytes` per event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
+
+
+class EventTooLong(ValueError):
+    """One event is longer than can be right."""
+
+
+class EventCutter:
+    """Feed it bytes, get the data of each complete event.
+
+    Besides `data`, the field `error` is passed on: older llama.cpp servers report a failed stream in it.
+    """
+
+    def __init__(self, max_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._pieces: list[bytes] = []  # of the line not yet ended; joined once, or trickled bytes cost n²
+        self._size = 0
+        self._data: list[bytes] = []
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """The data of every event that these bytes complete. Raises EventTooLong."""
+        if self._after_cr and data:
+            data = data.removeprefix(b"\n")
+            self._after_cr = False
+        for line in data.splitlines(keepends=True):
+            bare = line.rstrip(b"\r\n")
+            self._pieces.append(bare)
+            self._size += len(bare)
+            if self._size > self._max_bytes:
+                raise EventTooLong(f"an event of the stream is longer than {self._max_bytes} bytes")
+            if len(bare) < len(line):
+                self._after_cr = line.endswith(b"\r")
+                yield from self._line()
+        if not data.endswith(b"\r"):
+            self._after_cr = False
+
+    def close(self) -> Iterator[bytes]:
+        """The data of an event whose closing empty line never came."""
+        if self._pieces:
+            yield from self._line()
+        yield from self._event()
+
+    def _line(self) -> Iterator[bytes]:
+        line = b"".join(self._pieces)
+        self._pieces.clear()
+        if not line:
+            yield from self._event()
+            return
+        name, _, value = line.partition(b":")
+        if name in (b"data", b"error"):
+            self._data.append(value.removeprefix(b" "))
+        else:
+            self._size -= len(line)  # comments and other fields are not kept
+
+    def _event(self) -> Iterator[bytes]:
+        data, self._data, self._size = self._data, [], 0
+        if data:
+            yield b"\n".join(data)

@@ -1,0 +1,91 @@
+"""`touchstone build`: the runs as a static site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from touchstone.cli.common import Settings, config_option, load_settings, note, runs_option
+
+if TYPE_CHECKING:
+    from touchstone.build import Built, Options
+
+
+@click.command()
+@runs_option
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the site.  [default: public]")
+@click.option("--base-url", help="Where the site will be published; adds feed.xml and sitemap.xml.")
+@click.option("--lang", help="Languages, the first one at the site's root: en, de or en,de.  [default: en]")
+@click.option(
+    "--templates",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Your own templates; each file replaces ours of the same name.",
+)
+@click.option("--force", is_flag=True, help="Build into a folder that holds other files too; those stay.")
+@config_option
+def build(
+    runs: Path | None,
+    out: Path | None,
+    base_url: str | None,
+    lang: str | None,
+    templates: Path | None,
+    force: bool,
+    config: Path | None,
+) -> None:
+    """Build the site from all runs."""
+    from dataclasses import replace
+
+    settings = load_settings(config)
+    options = build_options(settings, runs, out)
+    options = replace(options, base_url=_base_url(base_url), templates=templates, force=force)
+    if lang is not None:
+        options = replace(options, langs=_languages(lang))
+    from touchstone.build import build as build_site
+
+    built = build_site(options)
+    report(built, options.out)
+
+
+def build_options(settings: Settings, runs: Path | None = None, out: Path | None = None) -> Options:
+    """Options from the config, with what was given on the command line on top."""
+    from touchstone.build import Options
+
+    return Options(
+        runs=runs or settings.runs,
+        out=out or settings.out,
+        langs=tuple(settings.config.lang),
+        timezone=settings.config.timezone,
+        state_home=settings.home,
+    )
+
+
+def report(built: Built, out: Path) -> None:
+    """Notes to stderr, one line of result to stdout."""
+    for line in built.notes:
+        note(line)
+    changed = f"{len(built.written)} written, {built.unchanged} unchanged"
+    removed = f", {len(built.removed)} removed" if built.removed else ""
+    runs = "1 run" if built.runs == 1 else f"{built.runs} runs"
+    click.echo(f"{out / 'index.html'}: {runs}, {changed}{removed}, {built.bytes / 1e6:.1f} MB")
+
+
+def _base_url(text: str | None) -> str | None:
+    if text is None:
+        return None
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(text)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise click.BadParameter("must look like https://example.org/runs/", param_hint="--base-url")
+    return text.rstrip("/") + "/"
+
+
+def _languages(text: str) -> tuple[str, ...]:
+    from touchstone.i18n import LANGUAGES
+
+    langs = tuple(part.strip() for part in text.split(",") if part.strip())
+    if not langs or len(set(langs)) != len(langs) or any(lang not in LANGUAGES for lang in langs):
+        raise click.BadParameter(f"choose from {', '.join(LANGUAGES)}, each once", param_hint="--lang")
+    return langs

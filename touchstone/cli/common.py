@@ -1,0 +1,97 @@
+"""What several commands do alike: the config, and where a bundle is if none was named."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from touchstone.contracts.config import Config
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+CONFIG_NAME = "touchstone.yaml"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The config, and the folder that its relative paths start from."""
+
+    config: Config
+    home: Path
+    """The config's folder; the working folder where there is no config."""
+
+    def path(self, text: str) -> Path:
+        """A path from the config."""
+        return self.home / Path(text).expanduser()
+
+    @property
+    def runs(self) -> Path:
+        return self.path(self.config.runs)
+
+    @property
+    def out(self) -> Path:
+        return self.path(self.config.out)
+
+
+def config_option(command: F) -> F:
+    """Adds `--config`."""
+    return click.option(
+        "--config",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help=f"Settings to use instead of {CONFIG_NAME} in the working folder.",
+    )(command)
+
+
+def runs_option(command: F) -> F:
+    """Adds `--runs`."""
+    return click.option(
+        "--runs", type=click.Path(path_type=Path, file_okay=False), help="Folder of the runs.  [default: runs]"
+    )(command)
+
+
+def load_settings(path: Path | None) -> Settings:
+    """The config at `path`, else touchstone.yaml in the working folder, else defaults. Raises InputError."""
+    from touchstone.contracts.config import Config, parse_config
+
+    path = path or (Path(CONFIG_NAME) if Path(CONFIG_NAME).is_file() else None)
+    if path is None:
+        return Settings(Config(), Path())
+    return Settings(parse_config(path.read_bytes(), str(path)), path.parent)
+
+
+def api_key(variable: str | None) -> str | None:
+    """The key from the environment variable that the config names. Raises EndpointError if it is not set."""
+    if variable is None:
+        return None
+    value = os.environ.get(variable, "").strip()
+    if not value:
+        from touchstone.errors import EndpointError
+
+        raise EndpointError(f"the environment variable {variable} is not set; export your API key in it")
+    return value
+
+
+def the_bundle(named: Path | None, settings: Settings) -> Path:
+    """The bundle that was named, else the newest one, which is then said."""
+    if named is not None:
+        from touchstone.errors import BundleError
+
+        if not named.is_dir():
+            raise BundleError(f"{named}: no such folder")
+        return named
+    from touchstone.store.bundles import newest_bundle
+
+    bundle = newest_bundle(settings.runs)
+    note(f"the newest run: {bundle}")
+    return bundle
+
+
+def note(text: str) -> None:
+    """Progress and remarks go to stderr; stdout holds results only."""
+    click.echo(text, err=True)

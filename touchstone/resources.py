@@ -1,0 +1,42 @@
+"""Files that ship inside the package: packs, judge prompts, the sample run."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+
+from touchstone.errors import InputError, Issue
+
+
+def _folder(name: str) -> Path:
+    return Path(str(resources.files("touchstone"))) / name
+
+
+def pack_names() -> list[str]:
+    """Ids of the packs that ship with touchstone."""
+    return sorted(path.stem for path in _folder("packs").glob("*.yaml"))
+
+
+def find_pack(name: str) -> Path:
+    """A pack by path, or by the id of one that ships. Raises InputError that lists those."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    shipped = _folder("packs") / f"{name}.yaml"
+    if name in pack_names():
+        return shipped
+    known = ", ".join(pack_names())
+    raise InputError([Issue(name, None, f"no such file, and no pack of that id ships with touchstone ({known})")])
+
+
+def prompt_template(kind: str, language: str) -> str:
+    """The judge prompt `verdict` or `report` in `de` or `en`."""
+    return (_folder("prompts") / f"{kind}.{language}.md").read_text(encoding="utf-8")
+
+
+def sample_run() -> Path:
+    """The recorded run that the demo replays: inside the package, or the newest one in a checkout's runs/."""
+    shipped = _folder("_data") / "sample"
+    if shipped.is_dir():
+        return next(path for path in sorted(shipped.iterdir()) if path.is_dir())
+    return _folder("").parent / "runs"
