@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -151,6 +151,12 @@ class Output:
             except OSError:
                 break
 
+    def claim(self, paths: Iterable[str]) -> None:
+        """Remember what is about to be written, so that a build that dies half-way leaves no orphans."""
+        new = dict.fromkeys(paths, "")
+        if self.known is None or not new.keys() <= self.known.keys():
+            self._save({**new, **(self.known or {})})
+
     def keep_only(self, files: dict[str, str]) -> list[str]:
         """Remove what we wrote earlier and is not in `files` (path to digest); remember those. Returns the removed."""
         gone = sorted(set(self.known or ()) - set(files))
@@ -198,7 +204,9 @@ class Builder:
         built = Built(runs=len(views), notes=notes)
         site = Site(tuple(views), self.options.langs, self.options.base_url)
         files: dict[str, str] = {}
-        for path, content in outputs(site, Renderer(self.options.templates), self.options.timezone):
+        planned = list(outputs(site, Renderer(self.options.templates), self.options.timezone))
+        self.output.claim(path for path, _ in planned)
+        for path, content in planned:
             data = content()
             files[path] = hashlib.sha256(data).hexdigest()
             built.bytes += len(data)

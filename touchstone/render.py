@@ -108,4 +108,3 @@ class Renderer:
                 if path.is_file():
                     found[f"assets/{path.relative_to(base).as_posix()}"] = path.read_bytes()
         return found
-

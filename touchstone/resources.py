@@ -34,9 +34,7 @@ def prompt_template(kind: str, language: str) -> str:
     return (_folder("prompts") / f"{kind}.{language}.md").read_text(encoding="utf-8")
 
 
-def sample_run() -> Path:
-    """The recorded run that the demo replays: inside the package, or the newest one in a checkout's runs/."""
-    shipped = _folder("_data") / "sample"
-    if shipped.is_dir():
-        return next(path for path in sorted(shipped.iterdir()) if path.is_dir())
-    return _folder("").parent / "runs"
+def sample_runs() -> Path:
+    """Folder of sample runs: the one that ships inside the package, or a checkout's whole runs/."""
+    shipped = _folder("_data") / "runs"
+    return shipped if shipped.is_dir() else Path(__file__).parent.parent / "runs"

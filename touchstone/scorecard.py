@@ -182,6 +182,4 @@ _RANK = {YES: 0, LIMITED: 1, NO: 2, None: 3}
 
 def ranked(rows: Sequence[MasterRow]) -> list[MasterRow]:
     """Best first: recommendation, then quality, then name."""
-    return sorted(
-        rows, key=lambda row: (_RANK[row.recommendation], -(row.weighted.exact_pct or Fraction(0)), row.cell)
-    )
+    return sorted(rows, key=lambda row: (_RANK[row.recommendation], -(row.weighted.exact_pct or Fraction(0)), row.cell))

@@ -1,8 +1,8 @@
 """The endpoint's address and key as people write them, made fit for use; and what must never be printed. Pure.
 
-    localhost:1234                    -> http://localhost:1234/v1
-    http://host/v1/chat/completions   -> http://host/v1
-    https://me:secret@host/llm?v=2    -> https://host/llm/v1, basic auth, every request with ?v=2
+localhost:1234                    -> http://localhost:1234/v1
+http://host/v1/chat/completions   -> http://host/v1
+https://me:secret@host/llm?v=2    -> https://host/llm/v1, basic auth, every request with ?v=2
 """
 
 from __future__ import annotations

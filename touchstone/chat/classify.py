@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Mapping
 from email.utils import parsedate_to_datetime
 from typing import Final
+from urllib.parse import urlsplit
 
 from touchstone.chat.errorbody import Hide, Told, read_error
 from touchstone.chat.failure import ChatFailure, overflow
+from touchstone.chat.lenient import one_line
 
 FIELDS: Final = ("max_completion_tokens", "max_tokens", "temperature", "seed", "stream_options")
 """Fields of our body that a server may refuse by name."""
@@ -119,6 +121,15 @@ def retry_after(headers: Mapping[str, str], now: float | None) -> float | None:
         return None
 
 
+def _place(location: str) -> str:
+    """Where a redirect leads, without what may be secret in it."""
+    try:
+        parts = urlsplit(location)
+        return one_line(f"{parts.scheme}://{parts.hostname}{parts.path}" if parts.hostname else parts.path, 150)
+    except ValueError:
+        return ""
+
+
 class _Case:
     """One failed response, as the rules see it."""
 
@@ -126,7 +137,7 @@ class _Case:
         self.hidden = status < 300  # an error within a 200: its own number says more, if it has one
         self.status = (told.number or 500) if self.hidden else status
         self.told = told
-        self.location = headers.get("location", "")
+        self.location = _place(headers.get("location", ""))
         asked = retry_after(headers, now)
         self.retry_after_s = told.retry_delay_s if asked is None else asked
 
@@ -215,7 +226,8 @@ def _model(case: _Case) -> ChatFailure | None:
 
 def _address(case: _Case) -> ChatFailure | None:
     if case.status < 400 and case.location:
-        return ChatFailure("address", f"{case.words} and points elsewhere", status=case.status)
+        words = f"the server answers {case.status} and points to {case.location}"
+        return ChatFailure("address", words, status=case.status)
     astray = (case.hidden or case.status < 500) and (case.told.is_page or case.says(_ROUTE))
     if case.status in _ADDRESS_STATUS or astray:
         return ChatFailure("address", case.words, status=case.status)
@@ -249,9 +261,7 @@ def no_hiding(text: str) -> str:
     return text
 
 
-def classify_told(
-    status: int, headers: Mapping[str, str], told: Told, *, now: float | None = None
-) -> ChatFailure:
+def classify_told(status: int, headers: Mapping[str, str], told: Told, *, now: float | None = None) -> ChatFailure:
     """Like `classify`, for an error body that is already read."""
     case = _Case(status, headers, told, now)
     for rule in _RULES:

@@ -1,8 +1,8 @@
 """The body of an error, whatever its shape, as one `Told`. Pure.
 
-Seen in the wild: `{"error": {"message": …}}` (OpenAI, llama.cpp, Ollama), `{"error": "…"}` (LM Studio, vLLM's 401),
-`{"object": "error", "message": …}` (older vLLM), `[{"error": …}]` (Gemini), `{"detail": …}` (FastAPI), a message that is
-an object, a list or JSON inside a string (Mistral), a web page (gateways), plain text, nothing.
+Seen in the wild: `{"error": {"message": …}}` (OpenAI, llama.cpp, Ollama), `{"error": "…"}` (LM Studio, vLLM's
+401), `{"object": "error", "message": …}` (older vLLM), `[{"error": …}]` (Gemini), `{"detail": …}` (FastAPI), a
+message that is an object, a list or JSON inside a string (Mistral), a web page (gateways), plain text, nothing.
 """
 
 from __future__ import annotations

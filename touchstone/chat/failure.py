@@ -40,9 +40,7 @@ Kind = Literal[
 ]
 
 FATAL: Final[frozenset[Kind]] = frozenset({"key", "model", "quota", "address"})
-PASSING: Final[frozenset[Kind]] = frozenset(
-    {"loading", "retryable", "connection", "stream", "silent", "unreachable"}
-)
+PASSING: Final[frozenset[Kind]] = frozenset({"loading", "retryable", "connection", "stream", "silent", "unreachable"})
 
 
 class ChatFailure(Exception):
@@ -88,10 +86,16 @@ class ChatFailure(Exception):
 
 
 def overflow(
-    n_prompt: int | None, n_ctx: int | None, *, told: str | None = None, status: int | None = None
+    n_prompt: int | None,
+    n_ctx: int | None,
+    *,
+    told: str = "",
+    status: int | None = None,
+    estimated: bool = False,
 ) -> ChatFailure:
-    """The failure of a prompt that does not fit, with the sizes as far as they are known."""
-    prompt = "the prompt" if n_prompt is None else f"the prompt ({n_prompt} tokens)"
+    """The failure of a prompt that does not fit, with the sizes in tokens as far as they are known."""
+    about = "about " if estimated else ""
+    prompt = "the prompt" if n_prompt is None else f"the prompt ({about}{n_prompt} tokens)"
     context = "the context" if n_ctx is None else f"the context ({n_ctx} tokens)"
     words = f": {told}" if told and n_ctx is None else ""
     message = (

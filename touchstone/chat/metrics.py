@@ -17,6 +17,9 @@ from touchstone.contracts.lines import Metrics
 _TOKENS_PER_ARRIVAL: Final = 16
 """More tokens than this in one arrival: a gateway hoarded the stream, and its arrival times say nothing."""
 
+_LONG: Final = 512
+"""Tokens from which a prompt is long enough to compare counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Times:
@@ -78,3 +81,12 @@ def metrics_of(times: Times, usage: Mapping[str, Any], timings: Mapping[str, Any
         prompt_tps=None if mostly_cached else _server_rate(timings, "prompt"),
         gen_tps=gen,
     )
+
+
+def is_cut(fewest: int, metrics: Metrics) -> bool:
+    """Whether the server read fewer tokens than the prompt can have (`fewest`, a lower bound): it was silently cut.
+
+    Cached tokens are added because some servers leave them out of the count.
+    """
+    read = metrics.prompt_tokens
+    return read is not None and fewest >= _LONG and read + (metrics.cached_tokens or 0) < fewest * 0.9

@@ -1,10 +1,10 @@
 """How long one question is asked again, and when. Pure.
 
-    loading                       polled every 1, 2, 3, 4, 5, 5 … s; only the wall-clock limit ends it
-    connection broke before any   once at once and for free: a server may close a kept-alive connection at any moment
-      header
-    other passing failures        `retries` times, after 1, 2, 4 … 30 s, or what Retry-After says up to 120 s
-    everything else               not at all
+loading                       polled every 1, 2, 3, 4, 5, 5 … s; only the wall-clock limit ends it
+connection broke before any   once at once and for free: a server may close a kept-alive connection at any moment
+  header
+other passing failures        `retries` times, after 1, 2, 4 … 30 s, or what Retry-After says up to 120 s
+everything else               not at all
 """
 
 from __future__ import annotations

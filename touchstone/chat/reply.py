@@ -7,7 +7,7 @@ or `reasoning`), or tags in the text, of which the opening one may be missing an
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from touchstone.chat.lenient import NotJson, loads
@@ -32,7 +32,7 @@ class Reply:
     finish_reason: str | None = None
     model: str | None = None
     """As the server says, which may differ from what was asked for."""
-    metrics: Metrics = Metrics()
+    metrics: Metrics = field(default_factory=Metrics)
     mode: Mode | None = None
     """How JSON was really asked for; None where prose was."""
     max_tokens: int | None = None

@@ -14,10 +14,19 @@ from typing import Final, NoReturn
 import click
 
 from touchstone import __version__
-from touchstone.cli import build, check, demo, evaluate, judge, run, scorecard
+from touchstone.cli import build, check, demo, evaluate, judge, run, scorecard, serve
 from touchstone.errors import TouchstoneError
 
-COMMANDS: Final = (demo.demo, evaluate.evaluate, judge.judge, run.run, scorecard.scorecard, build.build, check.check)
+COMMANDS: Final = (
+    demo.demo,
+    evaluate.evaluate,
+    judge.judge,
+    run.run,
+    scorecard.scorecard,
+    build.build,
+    serve.serve,
+    check.check,
+)
 
 
 class _InOrder(click.Group):

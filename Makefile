@@ -1,0 +1,38 @@
+# `make demo` and `make test` need nothing but python3 (3.11 or newer) with venv, make and git.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ARGS ?=
+
+.PHONY: demo test lint unit llm clean
+
+demo: $(VENV)/.run
+	$(BIN)/touchstone demo $(ARGS)
+
+test: lint unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev
+	$(PYTHON) tools/llm_server.py --install-only
+	$(BIN)/pytest $(ARGS)
+
+# A small real model on http://127.0.0.1:18101, for trying things out.
+llm:
+	$(PYTHON) tools/llm_server.py $(ARGS)
+
+$(VENV)/.run: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements-dev.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) .llm .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

@@ -1,0 +1,292 @@
+"""The thin shell around the pure parts: sockets, clocks and limits. The only module that knows the HTTP library.
+
+All of that library's weather is handled here: its connection pool that can stick after a cancelled request (a fresh
+client takes over), its proxy variables that break loopback (not used there), its exceptions (told as ChatFailure),
+its transparent decompression and unbounded bodies (raw bytes, counted). When to ask again is decided in `call`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from types import TracebackType
+from typing import Any, Final, Self, cast
+
+import httpx
+
+from touchstone.chat.address import parse_address
+from touchstone.chat.advice import useless
+from touchstone.chat.call import Call, Means
+from touchstone.chat.classify import classify
+from touchstone.chat.doubts import Doubts
+from touchstone.chat.failure import ChatFailure
+from touchstone.chat.lenient import NotJson, loads, one_line
+from touchstone.chat.probe import CONTEXT_ROUTES, model_names
+from touchstone.chat.reply import Reply
+from touchstone.chat.request import ChatRequest, Habits
+from touchstone.chat.stream import StreamParser
+from touchstone.errors import EndpointError
+
+LIMITS: Final = httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=4.0)
+"""Callers bound their own concurrency. Servers close idle connections after 5 s (vLLM, llama.cpp); we do so earlier."""
+
+POOL_TIMEOUT_S: Final = 5.0
+CONNECT_TIMEOUT_S: Final = 10.0
+QUESTION_TIMEOUT_S: Final = 10.0
+"""For the small questions (models, context), whole."""
+
+DRAIN_S: Final = 0.25
+"""After [DONE]: how long to wait for the end of the body, so that the connection can be used again."""
+
+MAX_ERROR_BYTES: Final = 64 * 1024
+MAX_LIST_BYTES: Final = 8 * 1024 * 1024
+MOST_CLIENTS: Final = 4
+"""Fresh clients within one request; a pool that sticks again at once has another cause."""
+
+Note = Callable[[str], None]
+
+logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs each address with its query, keys and all
+
+
+class Endpoint:
+    """One OpenAI-compatible server, spoken to from one event loop.
+
+    `timeout_s` is the wall-clock limit of a whole `ask`, whatever the server trickles; waits that the server asked for
+    (Retry-After) and pauses between tries do not count. `first_token_s` bounds each try up to its first token.
+    `on_note` gets each remark once: a mode refused, another model that answers, a prompt cut by the server.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        api_key: str | None = None,
+        timeout_s: float = 300.0,
+        first_token_s: float | None = None,
+        retries: int = 3,
+        on_note: Note | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        epoch: Callable[[], float] = time.time,
+    ) -> None:
+        """Raises EndpointError where the address or the key cannot be used."""
+        self._address = parse_address(url, api_key)
+        self._timeout_s = timeout_s
+        self._first_token_s = first_token_s
+        self._retries = retries
+        self._on_note = on_note
+        self._sleep = sleep
+        self._clock = clock
+        self._epoch = epoch
+        self._client: httpx.AsyncClient | None = None
+        self._retired: list[httpx.AsyncClient] = []
+        self._habits: dict[str, Habits] = {}
+        self._doubts = Doubts(self.context_tokens, self._note)
+        self._noted: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"Endpoint({self.safe_url!r})"
+
+    @property
+    def safe_url(self) -> str:
+        """The address without credentials and query, as it may be printed and stored."""
+        return self._address.base
+
+    async def __aenter__(self) -> Self:
+        self._usable()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        clients, self._client = [*self._retired, self._client], None
+        self._retired.clear()
+        for client in clients:
+            if client is not None:
+                await client.aclose()
+
+    # ── what callers ask ─────────────────────────────────────────────────────────────────────────────────────────
+
+    async def ask(self, request: ChatRequest) -> Reply:
+        """One answer. Raises ChatFailure for what concerns this one, EndpointError where no other would come either."""
+        means = Means(
+            send=self._send_chat,
+            diagnose=lambda failure: self._doubts.about_failure(request, failure),
+            note=self._note,
+            sleep=self._sleep,
+            clock=self._clock,
+            hide=self._address.hide,
+            timeout_s=self._timeout_s,
+            first_token_s=self._first_token_s,
+            retries=self._retries,
+        )
+        call = Call(request, self._habits.get(request.model, Habits()), means)
+        try:
+            reply = await call.run()
+        except ChatFailure as failure:
+            if failure.fatal or failure.kind == "unreachable":
+                names = await self._names() if failure.kind == "model" else []
+                raise EndpointError(useless(self._address, failure, request.model, names)) from None
+            raise
+        self._habits[request.model] = self._habits.get(request.model, Habits()).joined(call.habits)
+        await self._doubts.about_reply(request, reply)
+        return reply
+
+    async def models(self) -> list[str]:
+        """The models that the server offers, in its order. Raises EndpointError."""
+        try:
+            return model_names(await self._get(self._address.base + "/models"))
+        except ChatFailure as failure:
+            raise EndpointError(useless(self._address, failure)) from None
+
+    async def context_tokens(self, model: str) -> int | None:
+        """The context of this model in tokens; None where no server tells. Never raises."""
+        for versioned, path, read in CONTEXT_ROUTES:
+            base = self._address.base if versioned else self._address.root
+            with suppress(ChatFailure, EndpointError):
+                if size := read(await self._get(base + path), model):
+                    return size
+        return None
+
+    async def _names(self) -> list[str]:
+        with suppress(EndpointError):
+            return await self.models()
+        return []
+
+    def _note(self, text: str) -> None:
+        """Tell each remark once."""
+        if self._on_note is not None and text not in self._noted and len(self._noted) < 1_000:
+            self._noted.add(text)
+            self._on_note(self._address.hide(text))
+
+    # ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _send_chat(self, body: bytes, parser: StreamParser, started: Callable[[], None]) -> None:
+        url = self._address.base + "/chat/completions"
+        async with self._response("POST", url, body) as response, aclosing(_raw(response)) as chunks:
+            with suppress(httpx.HTTPError):  # the parser knows whether the reply was complete when it broke
+                async for chunk in chunks:
+                    parser.feed(chunk, self._clock())
+                    if parser.started:
+                        started()
+                    if parser.done:
+                        break
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DRAIN_S):
+                        async for _ in chunks:
+                            pass
+
+    async def _get(self, url: str) -> Any:
+        """A JSON value. Raises ChatFailure; one free second try, as connections go stale."""
+        for attempt in (1, 2):
+            try:
+                async with asyncio.timeout(QUESTION_TIMEOUT_S), self._response("GET", url) as response:
+                    return loads(await _read(response, MAX_LIST_BYTES))
+            except TimeoutError:
+                raise ChatFailure("timeout", f"no answer within {QUESTION_TIMEOUT_S:g} s") from None
+            except NotJson:
+                raise ChatFailure("address", "the answer is not JSON") from None
+            except httpx.HTTPError:
+                raise ChatFailure("stream", "the answer broke off") from None
+            except ChatFailure as failure:
+                if failure.kind != "connection" or attempt == 2:
+                    raise
+        raise AssertionError("unreachable")
+
+    @asynccontextmanager
+    async def _response(self, method: str, url: str, body: bytes | None = None) -> AsyncIterator[httpx.Response]:
+        """A response with a good status. Raises ChatFailure for all that goes wrong before its body."""
+        response = await self._headers_of(method, url, body)
+        try:
+            if not response.is_success:
+                raw = b""
+                with suppress(httpx.HTTPError):
+                    raw = await _read(response, MAX_ERROR_BYTES)
+                raise classify(
+                    response.status_code,
+                    {name.lower(): value for name, value in response.headers.items()},
+                    raw,
+                    now=self._epoch(),
+                    hide=self._address.hide,
+                )
+            if response.headers.get("content-encoding", "identity") != "identity":
+                raise ChatFailure("permanent", "the server compresses its reply although it was asked not to")
+            yield response
+        finally:
+            await response.aclose()
+
+    async def _headers_of(self, method: str, url: str, body: bytes | None) -> httpx.Response:
+        for _ in range(MOST_CLIENTS):
+            client = self._usable()
+            try:
+                request = client.build_request(method, url + self._address.query, content=body)
+                return await client.send(request, stream=True)
+            except httpx.InvalidURL:
+                raise ChatFailure("address", "it is no web address") from None
+            except httpx.PoolTimeout:
+                self._retire(client)
+            except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
+                raise ChatFailure("unreachable", self._reason(error)) from None
+            except httpx.HTTPError as error:
+                raise ChatFailure("connection", self._reason(error)) from None
+        raise ChatFailure("connection", "the connection pool sticks")
+
+    def _reason(self, error: httpx.HTTPError) -> str:
+        text = one_line(self._address.hide(str(error)), 150)
+        if "SSL" in text or "TLS" in text or "certificate" in text:
+            return f"TLS failed: {text}; http:// instead of https://, or an unknown certificate"
+        return "connection refused" if text == "All connection attempts failed" else text or type(error).__name__
+
+    def _usable(self) -> httpx.AsyncClient:
+        if self._client is None:
+            self._client = self._fresh()
+        return self._client
+
+    def _retire(self, client: httpx.AsyncClient) -> None:
+        """Replace a client whose pool sticks. It is closed at the end only: other requests may still run on it."""
+        if self._client is client:
+            self._retired.append(client)
+            self._client = None
+
+    def _fresh(self) -> httpx.AsyncClient:
+        headers = {
+            "accept": "text/event-stream, application/json",
+            "accept-encoding": "identity",  # a few bytes could otherwise unfold into gigabytes
+            "content-type": "application/json",
+            "user-agent": "touchstone",
+        }
+        if self._address.authorization:
+            headers["authorization"] = self._address.authorization
+        try:
+            return httpx.AsyncClient(
+                headers=headers,
+                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=POOL_TIMEOUT_S),
+                limits=LIMITS,
+                trust_env=not self._address.is_loopback,
+                follow_redirects=False,
+            )
+        except (ImportError, ValueError, httpx.InvalidURL):
+            raise EndpointError(
+                f"the proxy for {self.safe_url} cannot be used (SOCKS, or a wrong address); "
+                "correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, or add the host to NO_PROXY"
+            ) from None
+
+
+def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:
+    """The body as it comes. It is a generator in fact, which needs closing when it is left early."""
+    return cast("AsyncGenerator[bytes, None]", response.aiter_raw())
+
+
+async def _read(response: httpx.Response, limit: int) -> bytes:
+    """At most `limit` bytes of the body; the rest is never fetched."""
+    pieces, size = [], 0
+    async with aclosing(_raw(response)) as chunks:
+        async for chunk in chunks:
+            pieces.append(chunk)
+            size += len(chunk)
+            if size >= limit:
+                break
+    return b"".join(pieces)[:limit]

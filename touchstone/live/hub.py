@@ -1,0 +1,114 @@
+"""Who has to be told what changed. Thread-safe; knows no sockets and no files.
+
+Each build has a number. A page says which one it shows, so that nothing is missed between its loading and its first
+event, and nothing after a lost connection. A listener that does not keep up is let go and starts afresh.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from queue import Full, Queue
+from typing import Final
+
+HISTORY: Final = 512
+"""Builds that are remembered for those who come back."""
+BACKLOG: Final = 64
+"""Changes that may wait for one listener."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one build changed. `paths` None: more than we remember; everything may have changed."""
+
+    id: str
+    build: int
+    paths: tuple[str, ...] | None
+
+
+class Listener:
+    """One open event stream."""
+
+    def __init__(self) -> None:
+        self._queue: Queue[Change | None] = Queue(BACKLOG)
+        self.lost = False
+
+    def put(self, change: Change | None) -> None:
+        try:
+            self._queue.put_nowait(change)
+        except Full:
+            self.lost = True
+
+    def get(self, timeout: float) -> Change | None:
+        """The next change; None if the hub closes. Raises queue.Empty after `timeout` seconds."""
+        return self._queue.get(timeout=timeout)
+
+
+class Hub:
+    """Numbers the builds and tells the listeners."""
+
+    def __init__(self, start: str) -> None:
+        """`start` tells this run of the server from any other; plain letters and digits."""
+        self._start = start
+        self._lock = threading.Lock()
+        self._listeners: set[Listener] = set()
+        self._history: deque[Change] = deque(maxlen=HISTORY)
+        self._build = 0
+        self._closed = False
+
+    @property
+    def id(self) -> str:
+        """Of the newest build: `<server start>-<build>`."""
+        return f"{self._start}-{self._build}"
+
+    def publish(self, paths: Iterable[str]) -> None:
+        """A build is complete; `paths` are the pages and files that it changed."""
+        with self._lock:
+            self._build += 1
+            change = Change(self.id, self._build, tuple(sorted(paths)))
+            self._history.append(change)
+            for listener in self._listeners:
+                listener.put(change)
+            self._listeners = {listener for listener in self._listeners if not listener.lost}
+
+    def join(self, last_id: str | None) -> tuple[Listener, Sequence[Change]]:
+        """A new listener, and what it missed since `last_id`."""
+        with self._lock:
+            listener = Listener()
+            if self._closed:
+                listener.put(None)
+            else:
+                self._listeners.add(listener)
+            return listener, self._missed(last_id)
+
+    def _missed(self, last_id: str | None) -> Sequence[Change]:
+        if last_id is None:
+            return ()
+        start, _, number = last_id.rpartition("-")
+        since = int(number) if number.isascii() and number.isdigit() and len(number) < 10 else -1
+        known = start == self._start and 0 <= since <= self._build
+        oldest = self._history[0].build if self._history else self._build + 1
+        if not known or since + 1 < oldest:
+            return () if known and since == self._build else (Change(self.id, self._build, None),)
+        paths = {path for change in self._history if change.build > since for path in change.paths or ()}
+        return (Change(self.id, self._build, tuple(sorted(paths))),) if paths else ()
+
+    def leave(self, listener: Listener) -> None:
+        """The stream is closed."""
+        with self._lock:
+            self._listeners.discard(listener)
+
+    @property
+    def listeners(self) -> int:
+        return len(self._listeners)
+
+    def close(self) -> None:
+        """Ends all streams."""
+        with self._lock:
+            self._closed = True
+            for listener in self._listeners:
+                listener.put(None)
+                listener.lost = True
+            self._listeners.clear()

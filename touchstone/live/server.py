@@ -1,0 +1,285 @@
+"""The tiny web server: the pages of one folder, and a stream that says which of them changed.
+
+It trusts nobody: loopback unless told otherwise, only GET and HEAD, only names that stand for this machine (a page from
+elsewhere could otherwise read ours by pointing its own name at 127.0.0.1), only files below the folder, and no client
+can hold a thread by being slow.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import socket
+import threading
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Empty
+from socketserver import BaseServer
+from typing import Any, Final
+from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
+
+from touchstone.live.hub import Change, Hub
+
+HEARTBEAT_S: Final = 10.0
+REQUEST_TIMEOUT_S: Final = 10.0
+MAX_CONNECTIONS: Final = 512
+SCRIPT_URL: Final = "/-/live.js"
+
+# Not from the system: Windows registries call .js text/plain.
+MIME: Final = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".csv": "text/csv; charset=utf-8",
+    ".md": "text/plain; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".xml": "application/xml",
+    ".png": "image/png",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+Get = Callable[[str], bytes | None]
+"""Path below the site's root (no leading slash) to the file's bytes; None if there is none."""
+
+
+def folder(root: Path) -> Get:
+    """Serves files below `root`; links that lead out of it are not there."""
+    base = root.resolve()
+
+    def get(path: str) -> bytes | None:
+        try:
+            target = (base / path).resolve()
+            if not target.is_relative_to(base) or not target.is_file():
+                return None
+            return target.read_bytes()
+        except (OSError, ValueError):
+            return None
+
+    return get
+
+
+def safe_path(raw: str) -> str | None:
+    """A request target as a path below the root: decoded once, `index.html` for folders; None if it is none."""
+    try:
+        text = unquote_to_bytes(urlsplit(raw).path).decode("utf-8")
+    except (UnicodeDecodeError, ValueError):
+        return None
+    parts = text.split("/")
+    if parts[0] != "" or any(part in ("..", ".") or "\\" in part or "\0" in part or ":" in part for part in parts):
+        return None
+    if "" in parts[1:-1]:
+        return None
+    path = "/".join(parts[1:])
+    return path + "index.html" if path == "" or path.endswith("/") else path
+
+
+def known_host(header: str | None, allowed: frozenset[str]) -> bool:
+    """Whether a Host header names this machine: localhost, an IP literal, or an allowed name."""
+    if header is None:
+        return False
+    try:
+        host = urlsplit(f"//{header}").hostname
+    except ValueError:
+        return False
+    if host is None:
+        return False
+    if host == "localhost" or host.endswith(".localhost") or host in allowed:
+        return True
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+class Server(ThreadingHTTPServer):
+    """Serves a site and its event stream."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], get: Get, hub: Hub, script: bytes, allow: frozenset[str]) -> None:
+        """Binds at once; raises OSError if the port is taken. `allow`: host names that are let in besides loopback."""
+        self.get = get
+        self.hub = hub
+        self.script = script
+        self.allow = allow
+        self.places = threading.BoundedSemaphore(MAX_CONNECTIONS)
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, Handler)
+
+    def server_bind(self) -> None:
+        # http.server would look up our name in the DNS here, which can take seconds.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """Where a browser finds the site's root."""
+        host = self.server_name
+        shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
+        return f"http://{shown}:{self.server_port}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self.places.acquire(blocking=False):
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.places.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that went away is no news."""
+
+    def start(self) -> threading.Thread:
+        """Serve in a thread of its own until `stop`."""
+        thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+        thread.start()
+        return thread
+
+    def stop(self) -> None:
+        self.hub.close()
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection."""
+
+    server: Server
+    protocol_version = "HTTP/1.1"
+    server_version = "touchstone"
+    sys_version = ""
+    timeout = REQUEST_TIMEOUT_S
+
+    def __init__(self, request: Any, client_address: Any, server: BaseServer) -> None:
+        super().__init__(request, client_address, server)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Silent: the terminal belongs to the run."""
+
+    def do_GET(self) -> None:
+        self._answer(body=True)
+
+    def do_HEAD(self) -> None:
+        self._answer(body=False)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Plain, short, and the end of the connection; nothing of the request is echoed."""
+        status = HTTPStatus(code)
+        self.close_connection = True
+        self._send(status, f"{status.value} {status.phrase}\n".encode(), "text/plain; charset=utf-8", body=True)
+
+    def _answer(self, *, body: bool) -> None:
+        if not known_host(self.headers.get("Host"), self.server.allow):
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+        elif urlsplit(self.path).path == "/events":
+            self._stream(body)
+        elif self.path.partition("?")[0] == SCRIPT_URL:
+            self._send(HTTPStatus.OK, self.server.script, MIME[".js"], body=body)
+        else:
+            self._file(body)
+
+    def _file(self, body: bool) -> None:
+        path = safe_path(self.path)
+        at = self.server.hub.id
+        data = None if path is None else self.server.get(path)
+        status = HTTPStatus.OK
+        if data is None or path is None:
+            status, path, data = HTTPStatus.NOT_FOUND, "404.html", self.server.get("404.html") or b"404\n"
+        kind = MIME.get(Path(path).suffix.lower(), "application/octet-stream")
+        if path.endswith(".html"):
+            data = with_script(data, at)
+        self._send(status, data, kind, body=body)
+
+    def _send(self, status: HTTPStatus, data: bytes, kind: str, *, body: bool) -> None:
+        self.send_response(status)
+        self._headers(kind)
+        self.send_header("Content-Length", str(len(data)))
+        if self.close_connection:
+            self.send_header("Connection", "close")
+        self.end_headers()
+        if body and self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _headers(self, kind: str) -> None:
+        self.send_header("Content-Type", kind)
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Cross-Origin-Resource-Policy", "same-origin")
+
+    # -- the event stream
+
+    def _stream(self, body: bool) -> None:
+        self.send_response(HTTPStatus.OK)
+        self._headers("text/event-stream; charset=utf-8")
+        self.send_header("X-Accel-Buffering", "no")
+        self.send_header("Connection", "close")
+        self.close_connection = True
+        self.end_headers()
+        if body and self.command != "HEAD":
+            self._events()
+
+    def _events(self) -> None:
+        query = parse_qs(urlsplit(self.path).query)
+        last = self.headers.get("Last-Event-ID") or next(iter(query.get("last", [])), None)
+        hub = self.server.hub
+        listener, missed = hub.join(last)
+        try:
+            self._write(f"retry: 1000\nid: {hub.id}\n\n")
+            for change in missed:
+                self._write(encode(change))
+            while not listener.lost:
+                try:
+                    change_or_end = listener.get(HEARTBEAT_S)
+                except Empty:
+                    self._write(": still here\n\n")
+                    continue
+                if change_or_end is None:
+                    return
+                self._write(encode(change_or_end))
+        except OSError:
+            return
+        finally:
+            hub.leave(listener)
+
+    def _write(self, text: str) -> None:
+        self.wfile.write(text.encode("utf-8"))
+        self.wfile.flush()
+
+
+def encode(change: Change) -> str:
+    """A change as an event of the stream."""
+    if change.paths is None:
+        return f"id: {change.id}\nevent: reset\ndata: {json.dumps({'build': change.build})}\n\n"
+    data = json.dumps({"build": change.build, "paths": change.paths}, ensure_ascii=True)
+    return f"id: {change.id}\nevent: change\ndata: {data}\n\n"
+
+
+def with_script(page: bytes, at: str) -> bytes:
+    """The page with the live script, which learns here which build the page shows."""
+    tag = f'<script src="{SCRIPT_URL}" data-build="{at}" defer></script></head>'.encode()
+    return page.replace(b"</head>", tag, 1)
+
+
+def listen(host: str, port: int, get: Get, hub: Hub, script: bytes, allow: frozenset[str], tries: int = 20) -> Server:
+    """A bound server; the next free port where `port` is taken. Raises OSError if there is none."""
+    for offset in range(tries):
+        try:
+            return Server((host, port + offset if port else 0), get, hub, script, allow)
+        except OSError:
+            if port == 0 or offset == tries - 1:
+                raise
+    raise AssertionError("unreachable")

@@ -1,0 +1,98 @@
+"""`serve` and `demo`: build, watch, rebuild, tell; until somebody says stop."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+
+from touchstone.build import Builder, Built, Options
+from touchstone.errors import MachineError, TouchstoneError
+from touchstone.live.hub import Hub
+from touchstone.live.server import Server, folder, listen
+from touchstone.live.watch import keep_building
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where and how a site is served."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    allow: frozenset[str] = frozenset()
+    poll: bool = False
+
+
+class Site:
+    """A site that stays up to date: one builder, one hub."""
+
+    def __init__(self, options: Options, note: Callable[[str], None]) -> None:
+        self.builder = Builder(options)
+        self.hub = Hub(secrets.token_hex(4))
+        self._note = note
+        self._said: set[str] = set()
+        self._lock = threading.Lock()
+
+    def rebuild(self) -> Built | None:
+        """Build, then tell the open pages. A fault is said and the old pages stay; the server lives on."""
+        with self._lock:
+            try:
+                built = self.builder.update()
+            except TouchstoneError as error:
+                self._say([str(error)])
+                return None
+            except Exception:
+                # A template of the user's, or a fault of ours: both are theirs to read, neither may end the server.
+                self._say([traceback.format_exc(limit=-3)])
+                return None
+            self._say(built.notes)
+            if built.written or built.removed:
+                self.hub.publish([*built.written, *built.removed])
+            return built
+
+    def _say(self, notes: list[str]) -> None:
+        for line in notes:
+            if line not in self._said:
+                self._note(line)
+        self._said = set(notes)
+
+
+def live_script() -> bytes:
+    """The script that the server adds to pages."""
+    return (resources.files("touchstone.live") / "live.js").read_bytes()
+
+
+@contextmanager
+def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iterator[tuple[Server, Site]]:
+    """A site that is built, watched and served while the context lasts. Raises TouchstoneError."""
+    site = Site(options, note)
+    site.builder.update()
+    try:
+        server = listen(how.host, how.port, folder(options.out), site.hub, live_script(), how.allow)
+    except OSError as error:
+        raise MachineError(f"{how.host}:{how.port}: cannot listen here: {error.strerror or error}") from error
+    if how.port and server.server_port != how.port:
+        note(f"port {how.port} is in use; serving on {server.server_port} instead")
+    stop = threading.Event()
+    folders = [path for path in (options.runs, options.templates) if path is not None]
+    watcher = threading.Thread(
+        target=keep_building, args=(folders, site.rebuild, stop), kwargs={"poll": how.poll}, daemon=True
+    )
+    server.start()
+    watcher.start()
+    try:
+        yield server, site
+    finally:
+        stop.set()
+        server.stop()
+        watcher.join(timeout=2)
+
+
+def wait_for_ever() -> None:
+    """Until Ctrl-C or SIGTERM."""
+    threading.Event().wait()
+
