@@ -22,9 +22,9 @@ from touchstone.contracts.pack import Pack, Prompt
 from touchstone.errors import InputError, Issue
 from touchstone.jsonsource import Refused, clean_text, explain, parse_any
 
-RATIONALE_MAX: Final = 1500
+RATIONALE_MAX: Final = 700
 """Characters; under a server's grammar a small model would else repeat itself to the end of its budget."""
-SUMMARY_MAX: Final = 800
+SUMMARY_MAX: Final = 400
 _LEAST_SHARE: Final = 240
 """Characters: an answer cut shorter than this tells nothing, so fewer answers are shown instead."""
 _CANDIDATES: Final = 40
@@ -67,16 +67,11 @@ class Templates:
             "variant": answer.variant,
             "answer": answer.answer,
             "mark": _mark(answer.answer),
-            "reply": '{"rationale": "...", "red_flag": false, "score": 3}',
         }
         return Question(*self._render(self._verdict, context), VERDICT_SCHEMA, "verdict")
 
     def report(self, pack: Pack, cell: Cell, shown: Sequence[Mapping[str, str]], total: int) -> Question:
         """The question about one cell; `shown` as `shorten_evenly` and the pack give it."""
-        example = {
-            "dimensions": {dimension.id: {"rationale": "...", "score": 3} for dimension in pack.dimensions},
-            "summary": "...",
-        }
         context = {
             "pack": pack,
             "variant": cell.variant,
@@ -84,7 +79,8 @@ class Templates:
             "seen": len(shown),
             "total": total,
             "mark": _mark("".join(item["text"] for item in shown)),
-            "reply": json.dumps(example, ensure_ascii=False),
+            # Names, not an example: small judges copy what they see.
+            "ids": ", ".join(f'"{item.id}"' for item in pack.dimensions),
         }
         return Question(*self._render(self._report, context), report_schema(pack), "report")
 

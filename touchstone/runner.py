@@ -107,7 +107,7 @@ class Evaluation:
             reasoning=reply.reasoning,
             status=status_of(reply),
             finish_reason=reply.finish_reason,
-            error=note_of(reply, self.params.max_tokens),
+            error=note_of(reply),
             metrics=reply.metrics,
         )
 

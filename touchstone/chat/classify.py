@@ -122,12 +122,13 @@ def retry_after(headers: Mapping[str, str], now: float | None) -> float | None:
 
 
 def _place(location: str) -> str:
-    """Where a redirect leads, without what may be secret in it."""
+    """Where a redirect leads, without the credentials and the query in it."""
     try:
         parts = urlsplit(location)
-        return one_line(f"{parts.scheme}://{parts.hostname}{parts.path}" if parts.hostname else parts.path, 150)
     except ValueError:
         return ""
+    host = parts.netloc.rpartition("@")[2]
+    return one_line(f"{parts.scheme}://{host}{parts.path}" if host else parts.path, 150)
 
 
 class _Case:

@@ -82,7 +82,7 @@ def _innermost(value: Any) -> dict[str, Any]:
 
 def _sentences(value: Any, depth: int = 0) -> Iterator[str]:
     """The human words in a message of any shape. Never `input`: that is our own prompt, echoed."""
-    if depth > 4:
+    if depth > 8:
         return
     if isinstance(value, str):
         if value.lstrip().startswith(("{", "[")):

@@ -14,6 +14,8 @@ from typing import Any, Final
 MAX_COUNT: Final = 2**53
 """A token count above this is nonsense, whatever the server says."""
 
+_DECODER: Final = json.JSONDecoder(parse_constant=lambda _: None)  # built once: there are thousands of chunks
+
 
 class NotJson(ValueError):
     """These bytes are no JSON text that can be read (broken, or nested too deep)."""
@@ -22,7 +24,7 @@ class NotJson(ValueError):
 def loads(raw: bytes) -> Any:
     """Any JSON value; NaN and the infinities read as null. Raises NotJson."""
     try:
-        return json.loads(raw.decode("utf-8", "replace"), parse_constant=lambda _: None)
+        return _DECODER.decode(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
 

@@ -11,6 +11,9 @@ from typing import Final
 
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
 
+_LINE_COST: Final = 64
+"""What a kept line costs besides its bytes, so that a million short ones count for what they are."""
+
 
 class EventTooLong(ValueError):
     """One event is longer than can be right."""
@@ -61,6 +64,7 @@ class EventCutter:
         name, _, value = line.partition(b":")
         if name in (b"data", b"error"):
             self._data.append(value.removeprefix(b" "))
+            self._size += _LINE_COST
         else:
             self._size -= len(line)  # comments and other fields are not kept
 
