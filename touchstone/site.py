@@ -33,6 +33,8 @@ class Page:
     """Below the language's root, with /; what links name."""
     template: str
     context: Context
+    once: bool = False
+    """Only in the first language, like 404.html."""
 
 
 @dataclass(frozen=True)

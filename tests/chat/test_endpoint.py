@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 import touchstone.chat
-from tests.chat.asking import question
+from tests.chat.asking import ask, question
 from tests.standin import (
     Action,
+    Pause,
     StandIn,
     close_before_header,
     endless,
@@ -22,6 +23,7 @@ from tests.standin import (
     free_port,
     in_turn,
     plain,
+    raw,
     routes,
     say,
     stall,
@@ -142,10 +144,7 @@ def test_context_tokens_never_raises_and_does_not_wait_long(monkeypatch: pytest.
 
 
 def test_error_body_that_trickles_does_not_hide_the_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.chat.asking import ask
-    from tests.standin import Pause, raw
-
-    monkeypatch.setattr(http, "ERROR_BODY_S", 0.2)
+    monkeypatch.setattr(http, "ERROR_BODY_S", 0.5)
     head = b"HTTP/1.1 400 X\r\ncontent-length: 99\r\n\r\n"
     told = ask(lambda _: raw(head, b"wrong spoon", Pause(5)))
     assert str(told.failure) == "the server answers 400: wrong spoon"

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from touchstone.chat.request import LADDER, ChatRequest, Habits, adapt, body_of, change_between, encode, mode_of
@@ -123,6 +123,7 @@ HABITS = st.builds(
 FIELDS = st.sampled_from(["response_format", "max_tokens", "temperature", "seed", "stream_options", "system"])
 
 
+@settings(deadline=None)
 @given(HABITS, HABITS)
 def test_joined_habits_ask_for_no_more_than_either(one: Habits, other: Habits) -> None:
     joined = one.joined(other)
@@ -132,6 +133,7 @@ def test_joined_habits_ask_for_no_more_than_either(one: Habits, other: Habits) -
     assert joined.dropped == one.dropped | other.dropped
 
 
+@settings(deadline=None)
 @given(st.lists(FIELDS, max_size=30))
 def test_refusals_without_end_lead_to_an_end(fields: list[str]) -> None:
     request = question(schema=SCHEMA, system="x", seed=1)

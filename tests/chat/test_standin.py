@@ -9,7 +9,7 @@ import urllib.request
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.chat.asking import SCHEMA, ask, json_question, question
@@ -73,20 +73,30 @@ def test_json_object_and_text_are_answered_by_the_schema_of_the_brain() -> None:
         assert "score" in json.loads(ask(brain, json_question(mode=mode)).reply.text)
 
 
-SCHEMAS: st.SearchStrategy[dict[str, Any]] = st.deferred(
-    lambda: st.one_of(
-        st.builds(lambda low, more: {"type": "integer", "minimum": low, "maximum": low + more}, st.integers(-9, 9),
-                  st.integers(0, 9)),
-        st.just({"type": "boolean"}),
-        st.builds(lambda low, more: {"type": "string", "minLength": low, "maxLength": low + more}, st.integers(0, 40),
-                  st.integers(0, 9)),
-        st.just({"enum": ["a", "b"]}),
-        st.just({"type": ["integer", "null"], "minimum": 1, "maximum": 5}),
-        st.builds(lambda inner: {"type": "array", "items": inner, "minItems": 1, "maxItems": 3}, SCHEMAS),
-        st.builds(lambda inner: {"type": "object", "properties": inner},
-                  st.dictionaries(st.sampled_from("xyz"), SCHEMAS, max_size=3)),
-    )
-)  # fmt: skip
+Schema = dict[str, Any]
+
+
+def _bounded(kind: str, low: str, high: str, start: int) -> st.SearchStrategy[Schema]:
+    bounds = st.tuples(st.integers(start, 40), st.integers(0, 9))
+    return bounds.map(lambda pair: {"type": kind, low: pair[0], high: pair[0] + pair[1]})
+
+
+LEAVES: st.SearchStrategy[Schema] = st.one_of(
+    _bounded("integer", "minimum", "maximum", -9),
+    _bounded("string", "minLength", "maxLength", 0),
+    st.sampled_from(
+        [{"type": "boolean"}, {"enum": ["a", "b"]}, {"type": ["integer", "null"], "minimum": 1, "maximum": 5}]
+    ),
+)
+
+
+def _nested(inner: st.SearchStrategy[Schema]) -> st.SearchStrategy[Schema]:
+    lists = inner.map(lambda item: {"type": "array", "items": item, "minItems": 1, "maxItems": 3})
+    fields = st.dictionaries(st.sampled_from("xyz"), inner, max_size=3)
+    return lists | fields.map(lambda found: {"type": "object", "properties": found})
+
+
+SCHEMAS = st.recursive(LEAVES, _nested, max_leaves=6)
 
 
 def valid(value: Any, schema: dict[str, Any]) -> bool:
@@ -105,6 +115,7 @@ def valid(value: Any, schema: dict[str, Any]) -> bool:
     return set(value) == set(properties) and all(valid(value[name], inner) for name, inner in properties.items())
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(SCHEMAS, st.binary(max_size=8))
 def test_example_fits_its_schema_and_depends_on_the_seed_alone(schema: dict[str, Any], seed: bytes) -> None:
     value = example(schema, seed)

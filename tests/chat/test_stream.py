@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.standin import delta, usage_of
@@ -53,6 +53,12 @@ DONE = data("[DONE]")
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"], ids=["LF", "CRLF", "CR"])
 def test_line_ends_of_all_three_kinds(end: str) -> None:
     assert reply_of(data(delta("a"), end) + data(delta("b", finish="stop"), end)).text == "ab"
+
+
+def test_line_end_cut_in_two_with_nothing_between() -> None:
+    half = json.dumps(delta("a", finish="stop"), indent=1).split("\n", 1)
+    rest = half[1].replace("\n", "\r\ndata: ")
+    assert reply_of(f"data: {half[0]}\r".encode(), b"", f"\ndata: {rest}\r\n\r\n".encode()).text == "a"
 
 
 def test_comments_and_unknown_fields_are_skipped() -> None:
@@ -239,17 +245,20 @@ WHOLE = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(cut(WHOLE), st.sampled_from([None, "json_schema"]))
 def test_reply_is_the_same_however_the_bytes_are_cut(sample: tuple[bytes, list[bytes]], mode: str | None) -> None:
     raw, pieces = sample
     assert parsed(pieces, mode=mode) == parsed([raw], mode=mode)
 
 
+@settings(deadline=None)
 @given(streams())
 def test_reply_is_the_same_byte_by_byte(raw: bytes) -> None:
     assert parsed([raw[i : i + 1] for i in range(len(raw))]) == parsed([raw])
 
 
+@settings(deadline=None)
 @given(st.lists(TEXTS, max_size=6))
 def test_text_can_always_be_stored(texts: list[str]) -> None:
     outcome = parsed([*(data(delta(text)) for text in texts), FINISH, DONE])

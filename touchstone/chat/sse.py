@@ -34,7 +34,7 @@ class EventCutter:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The data of every event that these bytes complete. Raises EventTooLong."""
-        if self._after_cr and data:
+        if self._after_cr and data:  # an empty chunk says nothing of what follows the CR
             data = data.removeprefix(b"\n")
             self._after_cr = False
         for line in data.splitlines(keepends=True):
@@ -44,10 +44,8 @@ class EventCutter:
             if self._size > self._max_bytes:
                 raise EventTooLong(f"an event of the stream is longer than {self._max_bytes} bytes")
             if len(bare) < len(line):
-                self._after_cr = line.endswith(b"\r")
+                self._after_cr = data.endswith(b"\r")
                 yield from self._line()
-        if not data.endswith(b"\r"):
-            self._after_cr = False
 
     def close(self) -> Iterator[bytes]:
         """The data of an event whose closing empty line never came."""

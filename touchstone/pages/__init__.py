@@ -7,10 +7,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from touchstone.pages import index
+from touchstone.pages import (
+    answers,
+    compare,
+    compare_judges,
+    data,
+    eval,
+    extras,
+    flagged,
+    index,
+    judge,
+    packs,
+    quality,
+    result,
+    verdicts,
+)
 from touchstone.site import File, Page, Site
 
-KINDS = (index,)
+KINDS = (
+    index,
+    result,
+    answers,
+    judge,
+    verdicts,
+    flagged,
+    eval,
+    quality,
+    packs,
+    compare,
+    compare_judges,
+    data,
+    extras,
+)
 
 
 def plan(site: Site) -> Iterator[Page | File]:

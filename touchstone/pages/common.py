@@ -1,4 +1,4 @@
-"""What several page kinds say alike."""
+"""What several page kinds say alike: addresses, tabs, rows of verdicts, words for the wire values."""
 
 from __future__ import annotations
 
@@ -6,11 +6,19 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any, Final
 
 from touchstone.contracts.base import Recommendation
-from touchstone.contracts.lines import Key
+from touchstone.contracts.lines import Answer, Key, Verdict
 from touchstone.i18n import Words
+from touchstone.judge_compare import parse_frontmatter
+from touchstone.judge_events import UNSCORED, Seen
+from touchstone.scorecard import MasterRow
+from touchstone.site import ANSWER_ROWS, VERDICT_ROWS, Site
 from touchstone.view import BundleView
+
+FOLD_CHARS: Final = 320
+"""A longer rationale is folded in tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,22 +35,94 @@ def row_id(key: Key) -> str:
     return "v-" + hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def recommendation_words(value: Recommendation | None, words: Words) -> str:
-    """The wire value in the reader's language."""
-    match value:
-        case "Ja":
-            return words._("Yes")
-        case "Mit Einschränkung":
-            return words._("With reservations")
-        case "Nein":
-            return words._("No")
-        case None:
-            return words._("No recommendation")
+def answer_id(key: Key) -> str:
+    """The id of a key's answer."""
+    return "a-" + row_id(key)[2:]
 
 
-def recommendation_counts(bundle: BundleView) -> dict[Recommendation | None, int]:
-    """Recommendation to the number of cells that got it, best first."""
-    return dict(Counter(row.recommendation for row in bundle.rows))
+# -- addresses
+
+
+def answer_link(site: Site, bundle: BundleView, number: int) -> Link | None:
+    """Where the answer to key `number` is shown; None for a key without one."""
+    slot = bundle.keys.slot(number)
+    if slot is None:
+        return None
+    page = slot // ANSWER_ROWS + 1
+    return Link(f"{site.home(bundle)}answers-{page}.html", answer_id(bundle.keys.key(number)))
+
+
+def verdict_page(bundle: BundleView, number: int) -> int:
+    """The page (from 1) on which the verdict on key `number` stands."""
+    slot = bundle.keys.slot(number)
+    if slot is not None:
+        return slot // VERDICT_ROWS + 1
+    position = next(i for i, other in enumerate(bundle.keys.unanswered()) if other == number)
+    return answer_pages(bundle) + position // VERDICT_ROWS + 1
+
+
+def answer_pages(bundle: BundleView) -> int:
+    """Verdict pages that belong to lines of answers.jsonl."""
+    return -(-bundle.keys.slots // VERDICT_ROWS)
+
+
+def verdict_link(site: Site, bundle: BundleView, number: int) -> Link:
+    """Where the verdict on key `number` is shown."""
+    page = verdict_page(bundle, number)
+    return Link(f"{site.home(bundle)}judge/verdicts-{page}.html", row_id(bundle.keys.key(number)))
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """One of a bundle's pages."""
+
+    name: str
+    link: Link
+    current: bool
+
+
+def has_eval_page(bundle: BundleView) -> bool:
+    """Whether there is anything to say about how the answers came about."""
+    return bundle.eval.done > 0 or bundle.eval.started
+
+
+def tabs(site: Site, bundle: BundleView, words: Words, current: str) -> list[Tab]:
+    """The pages of a bundle; `current` is one of result, answers, judge, eval, quality."""
+    home = site.home(bundle)
+    every = [
+        ("result", words._("Result"), "index.html", True),
+        ("answers", words._("Answers"), "answers-1.html", bundle.keys.slots > 0),
+        ("judge", words._("Judge monitor"), "judge/index.html", True),
+        ("eval", words._("Eval monitor"), "eval/index.html", has_eval_page(bundle)),
+        ("quality", words._("Judge quality"), "judge-quality/index.html", bundle.quality_md is not None),
+    ]
+    return [Tab(name, Link(home + path), key == current) for key, name, path, there in every if there]
+
+
+def is_replay(bundle: BundleView) -> str | None:
+    """The name of the run whose recorded judging this one plays back; None for a run of its own."""
+    extra = {} if bundle.manifest is None else bundle.manifest.model_extra or {}
+    name = extra.get("replay_of")
+    return name if isinstance(name, str) else None
+
+
+def frame(site: Site, bundle: BundleView, words: Words, current: str) -> dict[str, Any]:
+    """What the frame of every bundle page shows."""
+    return {
+        "bundle": bundle,
+        "home": Link(site.home(bundle) + "index.html"),
+        "tabs": tabs(site, bundle, words, current),
+        "replay_of": is_replay(bundle),
+        "text_lang": bundle.pack.language if bundle.pack is not None else None,
+    }
+
+
+# -- words
+
+
+def recommendation_counts(bundle: BundleView) -> list[tuple[Recommendation | None, int]]:
+    """Recommendation and the number of cells that got it, best first."""
+    return list(Counter(row.recommendation for row in bundle.rows).items())
 
 
 def run_title(bundle: BundleView, words: Words) -> str:
@@ -52,3 +132,75 @@ def run_title(bundle: BundleView, words: Words) -> str:
     if title and created:
         return words._("%(pack)s of %(day)s", pack=title, day=words.day(created))
     return title or bundle.name
+
+
+def cell_name(row: MasterRow) -> str:
+    """Model and variant, as sentences name a cell."""
+    return f"{row.cell.model} ({row.cell.variant})"
+
+
+def is_stale(bundle: BundleView, markdown: str | None) -> bool:
+    """Whether an artifact was made from other verdicts than those that are there now; no claim without inputs_sha."""
+    fields = parse_frontmatter(markdown) if markdown is not None else None
+    sha = None if fields is None else fields.get("inputs_sha")
+    return isinstance(sha, str) and sha != bundle.inputs_sha
+
+
+# -- verdict rows
+
+
+def prompt_titles(bundle: BundleView) -> dict[str, str]:
+    """Prompt id to its title, for those that have one."""
+    return {} if bundle.pack is None else {p.id: p.title for p in bundle.pack.prompts if p.title}
+
+
+def verdict_row(site: Site, bundle: BundleView, seen: Seen, titles: dict[str, str], *, here: str) -> dict[str, Any]:
+    """One verdict as a table row shows it; `here` is the page that holds it (its own page links to itself)."""
+    key = bundle.keys.key(seen.number)
+    verdict = bundle.source.verdict(seen.number)
+    rationale = None if verdict is None else verdict.rationale
+    error = verdict.error if isinstance(verdict, Verdict) else None
+    own = verdict_link(site, bundle, seen.number)
+    return {
+        "id": row_id(key),
+        "prompt_id": key.prompt_id,
+        "title": titles.get(key.prompt_id),
+        "model": key.model,
+        "variant": key.variant,
+        "repeat": key.repeat,
+        "answer": answer_link(site, bundle, seen.number),
+        "own": own if own.path != here else Link(here, own.fragment),
+        "score": None if seen.mark == UNSCORED else seen.mark,
+        "flag": (False, True, None)[seen.flag],
+        "rationale": rationale,
+        "folded": rationale is not None and len(rationale) > FOLD_CHARS,
+        "error": error,
+        "gone": verdict is None,
+    }
+
+
+def verdict_facts(verdict: object) -> dict[str, Any] | None:
+    """A verdict as the answer page shows it."""
+    if verdict is None:
+        return None
+    get = verdict.__getattribute__
+    return {
+        "score": None if get("unscored") else get("score"),
+        "flag": get("red_flag"),
+        "rationale": get("rationale"),
+        "error": getattr(verdict, "error", None),
+        "shortened": not isinstance(verdict, Verdict),
+    }
+
+
+def answer_note(answer: Answer, words: Words) -> str | None:
+    """What is wrong with an answer, None if nothing is."""
+    match answer.status:
+        case "truncated":
+            return words._("Cut off at the token limit.")
+        case "empty":
+            return words._("The model gave no answer.")
+        case "error":
+            return words._("The model could not be asked: %(why)s", why=answer.error or "?")
+        case _:
+            return None

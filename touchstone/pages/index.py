@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from touchstone.i18n import Words
-from touchstone.pages.common import Link, recommendation_counts, run_title
+from touchstone.pages.common import Link, is_replay, recommendation_counts, run_title
+from touchstone.pages.result import lead
 from touchstone.site import INDEX_ROWS, Page, Site, batches
+from touchstone.slugs import hash8
 from touchstone.view import BundleView
 
 
@@ -30,41 +32,36 @@ def _context(site: Site, number: int, start: int, stop: int, more: bool, words: 
         "newer": Link(address(number - 1)) if number > 1 else None,
         "older": Link(address(number + 1)) if more else None,
         "first": number == 1,
+        "packs": [_pack(home, bundles) for home, bundles in site.packs.items()] if number == 1 else [],
     }
 
 
 def _lead(site: Site, words: Words) -> str:
     """The newest run as a sentence."""
     if not site.bundles:
-        return words._("No runs yet. The first one starts with touchstone eval.")
+        return words._("No runs yet.")
     newest = site.bundles[0]
-    judge = newest.judge
-    name = run_title(newest, words)
-    if not newest.judged:
-        return words._("The newest run is %(run)s. Nobody has judged it yet.", run=name)
-    return words.n_(
-        "The newest run is %(run)s: %(n)s verdict, mean score %(mean)s.",
-        "The newest run is %(run)s: %(n)s verdicts, mean score %(mean)s.",
-        judge.done,
-        run=name,
-        mean=words.number(judge.tally.mean, 2),
-    )
+    return f"{run_title(newest, words)}: {lead(newest, words)}"
+
+
+def _pack(home: str, bundles: list[BundleView]) -> dict[str, Any]:
+    pack = bundles[0].pack
+    return {"title": "" if pack is None else pack.title, "runs": len(bundles), "link": Link(home + "index.html")}
 
 
 def _row(site: Site, bundle: BundleView, words: Words) -> dict[str, Any]:
-    best = bundle.rows[0] if bundle.rows else None
+    tally = bundle.judge.tally
     return {
+        "id": "r-" + hash8(bundle.name),
         "name": bundle.name,
+        "title": run_title(bundle, words),
         "href": Link(site.home(bundle) + "index.html"),
-        "created": bundle.manifest.created if bundle.manifest else None,
-        "pack": bundle.pack.title if bundle.pack else bundle.pack_id,
         "judge": bundle.judge_model,
         "done": bundle.judge.done,
         "total": bundle.judge.total,
-        "mean": bundle.judge.tally.mean,
-        "red_flags": bundle.judge.tally.red_flags,
-        "unscored": bundle.judge.tally.unscored,
-        "best": best,
+        "mean": tally.mean,
+        "red_flags": tally.red_flags,
         "recommendations": recommendation_counts(bundle),
         "broken": bundle.broken_lines,
+        "replay": is_replay(bundle),
     }

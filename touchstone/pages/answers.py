@@ -1,0 +1,76 @@
+"""Each answer beside its verdict, its prompt and what a good answer would have held."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any, Final
+
+from touchstone.contracts.lines import Answer
+from touchstone.i18n import Words
+from touchstone.pages.common import Link, answer_id, answer_note, frame, verdict_facts, verdict_link
+from touchstone.site import ANSWER_ROWS, Page, Site, batches
+from touchstone.view import BundleView
+
+FOLD_ANSWER: Final = 4000
+"""Characters; a longer answer is folded."""
+SHOWN_ANSWER: Final = 100_000
+"""Characters; what is longer is cut, and the page says so."""
+
+
+def plan(site: Site) -> Iterator[Page]:
+    for bundle in site.bundles:
+        slots = bundle.keys.slots
+        if not slots:
+            continue
+        last = -(-slots // ANSWER_ROWS)
+        for number, start, stop in batches(slots, ANSWER_ROWS):
+            path = f"{site.home(bundle)}answers-{number}.html"
+            yield Page(path, "answers.html", partial(_context, site, bundle, number, start, stop, last))
+
+
+def _context(
+    site: Site, bundle: BundleView, number: int, start: int, stop: int, last: int, words: Words
+) -> Mapping[str, Any]:
+    home = site.home(bundle)
+    return {
+        **frame(site, bundle, words, "answers"),
+        "items": [_item(site, bundle, key_number, words) for key_number in bundle.keys.at_slots(start, stop)],
+        "number": number,
+        "previous": Link(f"{home}answers-{number - 1}.html") if number > 1 else None,
+        "next": Link(f"{home}answers-{number + 1}.html") if number < last else None,
+    }
+
+
+def _item(site: Site, bundle: BundleView, number: int, words: Words) -> dict[str, Any]:
+    key = bundle.keys.key(number)
+    answer = bundle.source.answer(number)
+    prompt = None if bundle.pack is None else bundle.pack.prompt(key.prompt_id)
+    seen = bundle.judge.seen(number)
+    return {
+        "id": answer_id(key),
+        "key": key,
+        "prompt": prompt,
+        "answer": None if answer is None else answer.answer[:SHOWN_ANSWER],
+        "cut": answer is not None and len(answer.answer) > SHOWN_ANSWER,
+        "folded": answer is not None and len(answer.answer) > FOLD_ANSWER,
+        "reasoning": None if answer is None or not answer.reasoning else answer.reasoning[:SHOWN_ANSWER],
+        "note": None if answer is None else answer_note(answer, words),
+        "measures": [] if answer is None else _measures(answer, words),
+        "verdict": None if seen is None else verdict_facts(bundle.source.verdict(number)),
+        "verdict_link": None if seen is None else verdict_link(site, bundle, number),
+    }
+
+
+def _measures(answer: Answer, words: Words) -> list[str]:
+    metrics = answer.metrics
+    if metrics is None:
+        return []
+    parts = []
+    if metrics.total_s is not None:
+        parts.append(words.seconds(metrics.total_s))
+    if metrics.completion_tokens is not None:
+        parts.append(words.n_("%(n)s token", "%(n)s tokens", metrics.completion_tokens))
+    if metrics.gen_tps is not None:
+        parts.append(words._("%(rate)s tokens/s", rate=words.number(metrics.gen_tps, 1)))
+    return parts

@@ -1,0 +1,55 @@
+"""Every red flag and every unscored verdict: what a person should look at first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from touchstone.i18n import Words
+from touchstone.judge_events import UNSCORED
+from touchstone.pages.common import Link, frame, prompt_titles, verdict_row
+from touchstone.site import VERDICT_ROWS, Page, Site
+from touchstone.view import BundleView
+
+
+def flagged_numbers(bundle: BundleView) -> list[int]:
+    """Numbers of keys with a red flag or an unscored verdict, in page order."""
+    tally = bundle.judge.tally
+    if not tally.flagged and not tally.unscored:
+        return []
+    found = []
+    for number in bundle.keys.in_order():
+        seen = bundle.judge.seen(number)
+        if seen is not None and (seen.flag == 1 or seen.mark == UNSCORED):
+            found.append(number)
+    return found
+
+
+def plan(site: Site) -> Iterator[Page]:
+    for bundle in site.bundles:
+        numbers = flagged_numbers(bundle)
+        last = -(-len(numbers) // VERDICT_ROWS)
+        for page in range(1, last + 1):
+            shown = numbers[(page - 1) * VERDICT_ROWS : page * VERDICT_ROWS]
+            path = f"{site.home(bundle)}judge/flagged-{page}.html"
+            yield Page(path, "flagged.html", partial(_context, site, bundle, shown, page, last))
+
+
+def _context(
+    site: Site, bundle: BundleView, numbers: list[int], page: int, last: int, words: Words
+) -> Mapping[str, Any]:
+    path = f"{site.home(bundle)}judge/"
+    titles = prompt_titles(bundle)
+    seen = (bundle.judge.seen(number) for number in numbers)
+    here = f"{path}flagged-{page}.html"
+    return {
+        **frame(site, bundle, words, "judge"),
+        "rows": [verdict_row(site, bundle, entry, titles, here=here) for entry in seen if entry is not None],
+        "red_flags": bundle.judge.tally.flagged,
+        "unscored": bundle.judge.tally.unscored,
+        "number": page,
+        "monitor": Link(path + "index.html"),
+        "previous": Link(f"{path}flagged-{page - 1}.html") if page > 1 else None,
+        "next": Link(f"{path}flagged-{page + 1}.html") if page < last else None,
+    }
