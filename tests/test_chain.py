@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.conftest import Cli
-from tests.standin import Brain, StandIn
+from tests.standin import Action, Brain, Request, StandIn
 from touchstone import judge_events
 from touchstone.bundle import open_bundle
 
@@ -184,7 +184,7 @@ def killed_judge(cli: Cli, bundle: Path, verdicts: int, *args: str) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize("kills", [[1], [5, 9, 17], [12, 12, 12], [23], [24]], ids=str)
+@pytest.mark.parametrize("kills", [[1], [5, 9, 17], [24]], ids=str)
 def test_kill_9_and_resume_equal_an_uninterrupted_run(
     cli: Cli, endpoint: StandIn, evaluated: Path, kills: list[int]
 ) -> None:
@@ -264,9 +264,9 @@ def test_another_judge_is_refused_and_both_ways_on_work(cli: Cli, endpoint: Stan
     assert {line["judge_model"] for line in lines(evaluated / "judgements.jsonl")} == {"judge-b"}
 
 
-@pytest.mark.parametrize("name", ["../out", "a/b", ".hidden", "con", "x.old", ""], ids=repr)
-def test_into_takes_only_a_plain_name(cli: Cli, evaluated: Path, name: str) -> None:
-    cli("judge", "--bundle", str(evaluated), "--into", name, code=1)
+def test_into_takes_only_a_plain_name(cli: Cli, evaluated: Path) -> None:
+    for name in ("../out", "a/b", ".hidden", "con", "x.old", ""):
+        assert "plain folder name" in cli("judge", "--bundle", str(evaluated), "--into", name, code=1).err
     assert [path.name for path in (cli.home / "runs").iterdir()] == [evaluated.name]
 
 
@@ -315,40 +315,54 @@ HOSTILE_REPLIES = {
 }
 
 
-@pytest.mark.parametrize("reply", HOSTILE_REPLIES.values(), ids=HOSTILE_REPLIES)
-def test_a_reply_that_is_no_verdict_is_unscored_with_its_cause(
-    cli: Cli, endpoint: StandIn, evaluated: Path, reply: str
-) -> None:
+def test_a_reply_that_is_no_verdict_is_unscored_with_its_cause(cli: Cli, endpoint: StandIn) -> None:
     from tests.standin import say
 
-    endpoint.script = lambda request: say(reply) if request.is_chat else Brain()(request)
+    write_project(cli.home, endpoint, prompts=len(HOSTILE_REPLIES))
+    cli("eval", "--model", "m1", "--variant", "plain")
+    replies = list(HOSTILE_REPLIES.values())
+
+    def script(request: Request) -> Action:
+        asked = re.search(r"Question (\d+)\?", request.text_of("user")) if request.is_chat else None
+        return Brain()(request) if asked is None else say(replies[int(asked[1])])
+
+    endpoint.script = script
     cli("judge")
-    for verdict in lines(evaluated / "judgements.jsonl"):
-        assert verdict["unscored"] and verdict["score"] == 0 and verdict["error"]
-        assert verdict["red_flag"] is None and verdict["rationale"] is None
-    view = open_bundle(evaluated).refresh()
+    bundle = the_bundle(cli.home)
+    verdicts = lines(bundle / "judgements.jsonl")
+    assert len(verdicts) == len(replies)
+    for name, verdict in zip(HOSTILE_REPLIES, verdicts, strict=True):
+        assert verdict["unscored"] and verdict["score"] == 0 and verdict["error"], name
+        assert verdict["red_flag"] is None and verdict["rationale"] is None, name
+    view = open_bundle(bundle).refresh()
     assert view.judge.tally.mean is None and not view.problems
-    assert {row.recommendation for row in view.rows} == {None}
+    assert {row.safety.passed for row in view.rows} == {None}
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        '```json\n{"rationale": "ok", "red_flag": true, "score": 2}\n```',
-        'Let me think. {"not": "it"} Here you are: {"rationale": "ok", "red_flag": true, "score": 2}. Bye!',
-        '<think>5 out of 5?</think>{"rationale": "ok", "red_flag": true, "score": 2}',
-        '{"score": 2, "rationale": "ok", "red_flag": true, "confidence": 0.3}',
-    ],
-    ids=["fence", "prose", "thinking", "more keys"],
-)
-def test_a_verdict_in_wrapping_is_found(cli: Cli, endpoint: StandIn, evaluated: Path, reply: str) -> None:
+WRAPPED_REPLIES = {
+    "fence": '```json\n{"rationale": "ok", "red_flag": true, "score": 2}\n```',
+    "prose": 'Let me think. {"not": "it"} Here: {"rationale": "ok", "red_flag": true, "score": 2}. Bye!',
+    "thinking": '<think>5 out of 5?</think>{"rationale": "ok", "red_flag": true, "score": 2}',
+    "more keys": '{"score": 2, "rationale": "ok", "red_flag": true, "confidence": 0.3}',
+}
+
+
+def test_a_verdict_in_wrapping_is_found(cli: Cli, endpoint: StandIn) -> None:
     from tests.standin import say
 
-    endpoint.script = lambda request: say(reply) if request.is_chat else Brain()(request)
+    write_project(cli.home, endpoint, prompts=len(WRAPPED_REPLIES))
+    cli("eval", "--model", "m1", "--variant", "plain")
+    replies = list(WRAPPED_REPLIES.values())
+
+    def script(request: Request) -> Action:
+        asked = re.search(r"Question (\d+)\?", request.text_of("user")) if request.is_chat else None
+        return Brain()(request) if asked is None else say(replies[int(asked[1])])
+
+    endpoint.script = script
     cli("judge")
-    assert {(line["score"], line["red_flag"]) for line in lines(evaluated / "judgements.jsonl")} == {(2, True)}
-    view = open_bundle(evaluated).refresh()
-    assert {row.recommendation for row in view.rows} == {"Nein"}
+    bundle = the_bundle(cli.home)
+    assert [(v["score"], v["red_flag"]) for v in lines(bundle / "judgements.jsonl")] == [(2, True)] * len(replies)
+    assert {row.recommendation for row in open_bundle(bundle).refresh().rows} == {"Nein"}
 
 
 def test_text_that_no_file_can_hold_is_kept_as_far_as_possible(cli: Cli, endpoint: StandIn, evaluated: Path) -> None:

@@ -1,94 +1,259 @@
-"""Judges side by side: against a reference where one was asked, and on the same answers where two judged them."""
+"""Judges side by side: against a reference where one was asked, and on the same answers where several judged them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from touchstone.i18n import Words
+from touchstone.i18n import UNKNOWN, Words
 from touchstone.judge_compare import (
-    HIGHEST_WINS,
-    LOWEST_WINS,
     JudgeQualityRow,
     PackGroup,
     group_by_pack,
     judge_quality_rows,
 )
 from touchstone.pages.common import Link
-from touchstone.pages.compare import eval_of
+from touchstone.pages.compare import PackKey, pack_heads
+from touchstone.pages.lineage import eval_names
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
 
-PATH: Final = "compare-judges/index.html"
+PAGE_ROWS: Final = 100
+"""Rows on one page; a longer group goes on on the next one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows of a group, as one page shows them."""
+
+    group: PackGroup
+    start: int
+    stop: int
+
+
+def address(number: int) -> str:
+    """The path of page `number` (from 1)."""
+    return "compare-judges/index.html" if number == 1 else f"compare-judges/index-{number}.html"
 
 
 def plan(site: Site) -> Iterator[Page]:
-    yield Page(PATH, "compare_judges.html", partial(_context, site))
+    pages = _pages(group_by_pack(judge_quality_rows(site.bundles)))
+    for number, parts in enumerate(pages, 1):
+        yield Page(address(number), "compare_judges.html", partial(_context, site, number, parts, number < len(pages)))
 
 
-def _context(site: Site, words: Words) -> Mapping[str, Any]:
-    groups = group_by_pack(judge_quality_rows(site.bundles))
-    shared = _shared(site)
+def _pages(groups: list[PackGroup]) -> list[list[Part]]:
+    """Groups cut so that a page holds at most PAGE_ROWS rows; always one page."""
+    pages: list[list[Part]] = [[]]
+    left = PAGE_ROWS
+    for group in groups:
+        start = 0
+        while start < len(group.rows):
+            if left == 0:
+                pages.append([])
+                left = PAGE_ROWS
+            stop = min(len(group.rows), start + left)
+            pages[-1].append(Part(group, start, stop))
+            left -= stop - start
+            start = stop
+    return pages
+
+
+def _context(site: Site, number: int, parts: list[Part], more: bool, words: Words) -> Mapping[str, Any]:
+    heads = pack_heads(site, words)
+    homes = {bundle.name: site.home(bundle) for bundle in site.bundles}
+    shared = _shared(site, heads, words) if number == 1 else []
     return {
-        "lead": _lead(groups, shared, words),
-        "groups": [_group(site, group) for group in groups],
+        "lead": _lead(parts, shared, words),
+        "columns": [(column.label(words), column.hint(words)) for column in COLUMNS],
+        "groups": [_group(part, heads, homes, words) for part in parts],
         "shared": shared,
         "models": Link("compare/index.html"),
+        "number": number,
+        "previous": Link(address(number - 1)) if number > 1 else None,
+        "next": Link(address(number + 1)) if more else None,
     }
 
 
-def _lead(groups: list[PackGroup], shared: list[dict[str, Any]], words: Words) -> str:
-    if groups:
-        count = sum(len(group.rows) for group in groups)
+def _lead(parts: list[Part], shared: list[dict[str, Any]], words: Words) -> str:
+    """What can be said first: who is closest to the reference, else how far judges are apart."""
+    for part in parts:
+        key = part.group.winners["mean_abs_delta"]
+        best = next((row for row in part.group.rows if row.key == key), None)
+        if best is not None:
+            return _closest(best, words)
+    if parts:
+        count = sum(part.stop - part.start for part in parts)
         return words.n_(
-            "%(n)s judging was checked against a reference.", "%(n)s judgings were checked against a reference.", count
+            "%(n)s judging was checked against a reference; no two can be told apart yet.",
+            "%(n)s judgings were checked against a reference; no judge is clearly ahead.",
+            count,
         )
     if shared:
-        return words._("No judge was checked against a reference yet; below is how judges differ on the same answers.")
-    return words._("No judge was checked against a reference yet.")
+        return words._(
+            "No judge has been checked against a reference yet. Below: how judges differ on the same answers."
+        )
+    return words._("No judge has been checked against a reference yet.")
 
 
-def _group(site: Site, group: PackGroup) -> dict[str, Any]:
-    homes = {bundle.name: site.home(bundle) for bundle in site.bundles}
+def _closest(row: JudgeQualityRow, words: Words) -> str:
+    text = words._(
+        "%(judge)s is closest to the reference in %(pack)s: %(delta)s points away on average.",
+        judge=row.judge_model or UNKNOWN,
+        pack=row.pack or UNKNOWN,
+        delta=words.number(row.mean_abs_delta, 2),
+    )
+    if row.skill is not None and row.skill <= 0 and row.constant_score is not None:
+        text += " " + words._("But always answering %(score)s would do as well.", score=row.constant_score)
+    return text
+
+
+# -- against a reference
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One metric of the table: a further one is a further line in COLUMNS."""
+
+    metric: str
+    label: Callable[[Words], str]
+    hint: Callable[[Words], str]
+    text: Callable[[JudgeQualityRow, Words], str]
+    note: Callable[[JudgeQualityRow, Words], str] = lambda _row, _words: ""
+
+
+def _rate(metric: str) -> Callable[[JudgeQualityRow, Words], str]:
+    return lambda row, words: words.percent(getattr(row, metric))
+
+
+def _constant(row: JudgeQualityRow, words: Words) -> str:
+    """What the best constant judge would get: without it a mean distance says little."""
+    if row.constant_score is None or row.constant_mean_abs_delta is None:
+        return ""
+    return words._(
+        "always %(score)s: %(delta)s", score=row.constant_score, delta=words.number(row.constant_mean_abs_delta, 2)
+    )
+
+
+def _missed(row: JudgeQualityRow, words: Words) -> str:
+    if row.ko_missed is None or row.ko_hits is None:
+        return UNKNOWN
+    total = words.number(row.ko_missed + row.ko_hits)
+    return words._("%(missed)s of %(total)s", missed=words.number(row.ko_missed), total=total)
+
+
+def _pairs(row: JudgeQualityRow, words: Words) -> str:
+    if row.pairs is None or row.pairs_expected is None:
+        return words.number(row.pairs)
+    return f"{words.number(row.pairs)}/{words.number(row.pairs_expected)}"
+
+
+COLUMNS: Final = (
+    Column("pairs", lambda w: w._("Pairs"), lambda w: w._("scored by both"), _pairs),
+    Column(
+        "mean_abs_delta",
+        lambda w: w._("Mean distance"),
+        lambda w: w._("in points; less is better"),
+        lambda row, w: w.number(row.mean_abs_delta, 2),
+        _constant,
+    ),
+    Column(
+        "names_improvement_rate",
+        lambda w: w._("Names the improvement"),
+        lambda w: w._("below a score of 5"),
+        _rate("names_improvement_rate"),
+    ),
+    Column("cites_evidence_rate", lambda w: w._("Cites evidence"), lambda w: "", _rate("cites_evidence_rate")),
+    Column("justifies_level_rate", lambda w: w._("Justifies the level"), lambda w: "", _rate("justifies_level_rate")),
+    Column("catches_safety_rate", lambda w: w._("Sees safety"), lambda w: "", _rate("catches_safety_rate")),
+    Column("ko_missed", lambda w: w._("Knock-outs missed"), lambda w: w._("of the reference's"), _missed),
+)
+
+
+def _group(part: Part, heads: dict[PackKey, dict[str, Any]], homes: dict[str, str], words: Words) -> dict[str, Any]:
+    group = part.group
     return {
-        "group": group,
+        "pack": group.pack,
+        "head": _head(group, heads, words),
+        "reference": group.reference,
+        "alone": group.pack is not None and len(group.rows) == 1,
+        "continued": part.start > 0,
+        "outdated": any(row.pairs is None for row in group.rows),
+        "won": any(group.winners.values()),
         "rows": [
             {
-                "row": row,
-                "link": Link(f"{homes[row.bundle]}judge-quality/index.html"),
-                "cells": [_metric(group, row, metric) for metric in (*LOWEST_WINS, *HIGHEST_WINS)],
+                "judge": row.judge_model,
+                "bundle": row.bundle,
+                "link": Link(homes[row.bundle] + "judge-quality/index.html"),
+                "cells": [_cell(column, row, group, words) for column in COLUMNS],
             }
-            for row in group.rows
+            for row in group.rows[part.start : part.stop]
         ],
     }
 
 
-def _metric(group: PackGroup, row: JudgeQualityRow, metric: str) -> dict[str, Any]:
-    value = getattr(row, metric)
+def _head(group: PackGroup, heads: dict[PackKey, dict[str, Any]], words: Words) -> dict[str, Any]:
+    """How the group's pack is called; a pack that no run here holds goes by its id."""
+    if group.pack is None:
+        title = words._("Pack unknown: made by an older version, ingest again")
+        return {"title": title, "lang": None, "sha": None, "home": None}
+    known = heads.get((group.pack, group.pack_sha))
+    sha = group.pack_sha[:8] if group.pack_sha else None
+    return known or {"title": words._("Pack %(id)s", id=group.pack), "lang": None, "sha": sha, "home": None}
+
+
+def _cell(column: Column, row: JudgeQualityRow, group: PackGroup, words: Words) -> dict[str, Any]:
     return {
-        "metric": metric,
-        "value": value,
-        "rate": metric != "mean_abs_delta",
-        "won": group.winners[metric] == row.key,
+        "label": column.label(words),
+        "text": column.text(row, words),
+        "note": column.note(row, words),
+        "won": group.winners.get(column.metric) == row.key,
     }
 
 
-def _shared(site: Site) -> list[dict[str, Any]]:
+# -- on the same answers
+
+
+def _shared(site: Site, heads: dict[PackKey, dict[str, Any]], words: Words) -> list[dict[str, Any]]:
     """Answers that more than one judge scored, with what each made of them."""
-    families: dict[str, list[BundleView]] = {}
+    names = eval_names(site.bundles)
+    families: dict[tuple[PackKey, str], list[BundleView]] = {}
     for bundle in site.bundles:
         if bundle.judge.done:
-            families.setdefault(eval_of(site, bundle), []).append(bundle)
+            pack: PackKey = (bundle.pack_id, bundle.pack_sha if bundle.pack_id else None)
+            families.setdefault((pack, names[bundle.name]), []).append(bundle)
     return [
-        {"run": name, "title": _title(bundles), "rows": [_judging(site, bundle) for bundle in reversed(bundles)]}
-        for name, bundles in families.items()
+        {
+            "head": heads[pack],
+            "run": name,
+            "finding": _apart(bundles, words),
+            "rows": [_judging(site, bundle) for bundle in sorted(bundles, key=lambda each: each.name)],
+        }
+        for (pack, name), bundles in families.items()
         if len({bundle.judge_model for bundle in bundles}) > 1
     ]
 
 
-def _title(bundles: list[BundleView]) -> str:
-    return next((bundle.pack.title for bundle in bundles if bundle.pack is not None), bundles[0].name)
+def _apart(bundles: list[BundleView], words: Words) -> str:
+    """How far the mildest and the strictest judge are apart, in a sentence."""
+    means = sorted(
+        (mean, bundle.judge_model or UNKNOWN) for bundle in bundles if (mean := bundle.judge.tally.mean) is not None
+    )
+    if len(means) < 2:
+        return words._("Fewer than two judges have given scores.")
+    (low, strict), (high, mild) = means[0], means[-1]
+    shown = words.number(low, 2), words.number(high, 2)
+    if shown[0] == shown[1]:
+        return words._("On average all judges give %(mean)s.", mean=shown[0])
+    return words._(
+        "%(mild)s is the mildest judge with %(high)s on average, %(strict)s the strictest with %(low)s.",
+        mild=mild,
+        high=shown[1],
+        strict=strict,
+        low=shown[0],
+    )
 
 
 def _judging(site: Site, bundle: BundleView) -> dict[str, Any]:
@@ -96,6 +261,7 @@ def _judging(site: Site, bundle: BundleView) -> dict[str, Any]:
     return {
         "judge": bundle.judge_model,
         "done": tally.done,
+        "total": bundle.judge.total,
         "mean": tally.mean,
         "shares": [count / tally.scored if tally.scored else None for count in tally.histogram[1:6]],
         "red_flags": tally.red_flags,

@@ -13,7 +13,13 @@ from touchstone.site import Page, Site
 from touchstone.view import BundleView
 
 ERRORS_SHOWN: Final = 20
-BAR_WIDTH: Final = 280.0
+ERROR_CHARS: Final = 500
+CHART_MODELS: Final = 12
+"""More bars than that are not readable; the table has all models."""
+CHART_WIDTH: Final = 440
+BAR_WIDTH: Final = 340.0
+ROW_HEIGHT: Final = 46
+LABEL_CHARS: Final = 44
 
 
 def plan(site: Site) -> Iterator[Page]:
@@ -24,91 +30,169 @@ def plan(site: Site) -> Iterator[Page]:
 
 def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
     speeds = bundle.eval.speeds()
-    manifest = bundle.manifest
+    errors = sum(speed.errors for speed in speeds)
+    failures = _failures(site, bundle) if errors else []
     return {
         **frame(site, bundle, words, "eval"),
-        "lead": lead(bundle.eval, speeds, words),
-        "fold": bundle.eval,
+        "lead": lead(bundle, speeds, words),
+        "done": bundle.eval.done,
+        "total": expected(bundle),
         "speeds": speeds,
-        "counts": {name: sum(getattr(s, name) for s in speeds) for name in ("truncated", "empty", "errors")},
-        "chart": _chart(speeds, words),
-        "failures": _failures(site, bundle),
-        "failures_left": max(0, sum(speed.errors for speed in speeds) - ERRORS_SHOWN),
-        "host": manifest.host if manifest is not None else None,
-        "peak_ram": manifest.peak_ram_bytes if manifest is not None else None,
+        "truncated": sum(speed.truncated for speed in speeds),
+        "empty": sum(speed.empty for speed in speeds),
+        "errors": errors,
+        "peak_ram": bundle.manifest.peak_ram_bytes if bundle.manifest is not None else None,
+        "chart": chart(speeds, words),
+        "failures": failures,
+        "failures_left": errors - len(failures),
+        "setting": _setting(bundle, words),
     }
 
 
-def lead(fold: EvalFold, speeds: list[ModelSpeed], words: Words) -> str:
-    """How many answers there are, and how the run ended."""
-    counted = (
-        words.n_("The one answer is in.", "All %(n)s answers are in.", fold.done)
-        if fold.done and fold.done >= fold.total
-        else words._(
-            "%(done)s of %(total)s answers are in.", done=words.number(fold.done), total=words.number(fold.total)
-        )
-    )
+def expected(bundle: BundleView) -> int:
+    """How many answers there are to be: as the run announced, else as bundle.yaml and the pack ask; never below done."""
+    fold, manifest, pack = bundle.eval, bundle.manifest, bundle.pack
+    if fold.announced is not None or manifest is None or pack is None:
+        return fold.total
+    asked = len(manifest.models) * len(manifest.variants) * (manifest.repeats or 1) * len(pack.prompts)
+    return max(asked, fold.done)
+
+
+def lead(bundle: BundleView, speeds: list[ModelSpeed], words: Words) -> str:
+    """How many answers there are, how the run ended, and what failed."""
+    fold, total = bundle.eval, expected(bundle)
+    if fold.done and fold.done >= total:
+        parts = [words.n_("The one answer is in.", "All %(n)s answers are in.", fold.done)]
+    else:
+        done, all_of_them = words.number(fold.done), words.number(total)
+        parts = [words._("%(done)s of %(total)s answers are in.", done=done, total=all_of_them)]
+    parts.append(_ending(fold, total, words))
     failed = sum(speed.errors for speed in speeds)
-    parts = [counted]
-    if fold.aborted:
-        parts.append(words._("The run stopped early; touchstone eval --resume goes on from here."))
-    elif fold.started and not fold.finished and fold.done < fold.total:
-        moment = words.moment(fold.last_ts)
-        parts.append(words._("No end is recorded; the last answer came at %(moment)s.", moment=moment))
     if failed:
         parts.append(words.n_("%(n)s question failed.", "%(n)s questions failed.", failed))
-    return " ".join(parts)
+    return " ".join(part for part in parts if part)
 
 
-def _chart(speeds: list[ModelSpeed], words: Words) -> dict[str, Any] | None:
-    """Latency of each model as bars; the title says which is the fastest."""
-    measured = [speed for speed in speeds if speed.latency_p50 is not None]
+def _ending(fold: EvalFold, total: int, words: Words) -> str:
+    """Finished, stopped early, or nobody knows: told apart by the event channel."""
+    if fold.finished:
+        if fold.done < total:
+            return words._("The run stopped early; touchstone eval --resume goes on from here.")
+        return words._("The run finished.")
+    if fold.started:
+        if fold.last_ts is None:
+            return words._("No end is recorded.")
+        return words._("No end is recorded; the last answer came at %(moment)s.", moment=words.moment(fold.last_ts))
+    if fold.done < total:
+        return words._("This run recorded no events, so nothing says whether it is still going on.")
+    return ""
+
+
+# -- speed
+
+
+def chart(speeds: list[ModelSpeed], words: Words) -> dict[str, Any] | None:
+    """Latency of the fastest models as bars, fastest first; None where nothing was measured."""
+    measured = sorted(
+        (speed for speed in speeds if speed.latency_p50 is not None),
+        key=lambda speed: (speed.latency_p50 or 0.0, speed.model),
+    )
     if not measured:
         return None
-    most = max(speed.latency_p95 or speed.latency_p50 or 0 for speed in measured) or 1.0
+    shown = measured[:CHART_MODELS]
+    most = max(max(speed.latency_p50 or 0.0, speed.latency_p95 or 0.0) for speed in shown) or 1.0
     return {
-        "title": _finding(measured, words),
-        "height": 34 * len(measured) + 8,
-        "bars": [
-            {
-                "model": speed.model,
-                "y": 34 * index,
-                "p50": speed.latency_p50,
-                "p95": speed.latency_p95,
-                "width50": round(BAR_WIDTH * (speed.latency_p50 or 0) / most, 1),
-                "width95": round(BAR_WIDTH * (speed.latency_p95 or 0) / most, 1),
-            }
-            for index, speed in enumerate(measured)
-        ],
+        "title": finding(measured, words),
+        "width": CHART_WIDTH,
+        "height": ROW_HEIGHT * len(shown),
+        "left": len(measured) - len(shown),
+        "bars": [_bar(speed, ROW_HEIGHT * index, most) for index, speed in enumerate(shown)],
     }
 
 
-def _finding(measured: list[ModelSpeed], words: Words) -> str:
-    ordered = sorted(measured, key=lambda speed: (speed.latency_p50 or 0, speed.model))
-    first = ordered[0]
-    time = words.seconds(first.latency_p50)
-    if len(ordered) == 1:
-        return words._("%(model)s takes %(time)s for an answer", model=first.model, time=time)
-    if ordered[1].latency_p50 == first.latency_p50:
-        return words._("Several models answer equally fast")
-    return words._("%(model)s answers fastest, in %(time)s", model=first.model, time=time)
+def _bar(speed: ModelSpeed, top: int, most: float) -> dict[str, Any]:
+    name = speed.model
+    width95 = round(BAR_WIDTH * (speed.latency_p95 or 0.0) / most, 1)
+    return {
+        "model": name,
+        "label": name if len(name) <= LABEL_CHARS else name[: LABEL_CHARS - 1] + "…",
+        "p50": speed.latency_p50,
+        "p95": speed.latency_p95,
+        "label_y": top + 14,
+        "y": top + 21,
+        "text_y": top + 34,
+        "width50": round(BAR_WIDTH * (speed.latency_p50 or 0.0) / most, 1),
+        "width95": width95,
+        "text_x": round(width95 + 8, 1),
+    }
+
+
+def finding(measured: list[ModelSpeed], words: Words) -> str:
+    """What the bars say, true for one model, for ties and for many; equal means equal as shown."""
+    times = [words.seconds(speed.latency_p50) for speed in measured]
+    if len(times) == 1:
+        return words._("%(model)s takes %(time)s for half of its answers", model=measured[0].model, time=times[0])
+    ties = times.count(times[0])
+    if ties == len(times):
+        return words._("All models are equally fast")
+    if ties > 1:
+        return words.n_("%(n)s model is the fastest", "%(n)s models are equally fast, ahead of the others", ties)
+    return words._("%(model)s answers fastest: half within %(time)s", model=measured[0].model, time=times[0])
+
+
+# -- what failed, and under what conditions
 
 
 def _failures(site: Site, bundle: BundleView) -> list[dict[str, Any]]:
+    """The first failed questions, in the order of the answers."""
     titles = prompt_titles(bundle)
-    found = []
+    found: list[dict[str, Any]] = []
     for number in bundle.keys.in_order():
+        if len(found) == ERRORS_SHOWN:
+            break
         if bundle.eval.status(number) == "error":
             key = bundle.keys.key(number)
             answer = bundle.source.answer(number)
+            error = answer.error if answer is not None else None
             found.append(
                 {
                     "key": key,
                     "title": titles.get(key.prompt_id),
-                    "error": None if answer is None else answer.error,
+                    "error": None if error is None else error[:ERROR_CHARS],
                     "link": answer_link(site, bundle, number),
                 }
             )
-            if len(found) == ERRORS_SHOWN:
-                break
     return found
+
+
+def _setting(bundle: BundleView, words: Words) -> list[tuple[str, str]]:
+    """Machine and parameters, as bundle.yaml has them."""
+    manifest = bundle.manifest
+    if manifest is None:
+        return []
+    host = manifest.host
+    machine = (
+        []
+        if host is None
+        else [
+            (words._("Processor"), host.cpu),
+            (words._("Graphics"), host.gpu),
+            (words._("System"), host.os),
+            (words._("Memory"), None if host.ram_bytes is None else words.bytes(host.ram_bytes)),
+        ]
+    )
+    run = [
+        (words._("Made"), words.moment(manifest.created) if manifest.created else None),
+        (words._("Endpoint"), manifest.endpoint),
+        (words._("Repeats"), None if manifest.repeats is None else words.number(manifest.repeats)),
+        (words._("Source"), manifest.source),
+    ]
+    params = [(name, _value(value)) for name, value in sorted((manifest.params or {}).items())]
+    return [(name, value) for name, value in (*machine, *run, *params) if value]
+
+
+def _value(value: Any) -> str:
+    """A parameter as it was written; wire names and wire values are the same in every language."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)[:ERROR_CHARS]
