@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 from touchstone.bundle import BundleState
 from touchstone.errors import MachineError, TouchstoneError
@@ -66,18 +67,32 @@ def view_notes(view: BundleView) -> Iterator[str]:
     yield from (f"{view.name}: {note}" for note in view.notes)
 
 
-def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Every path of the site with a way to its bytes."""
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One path of the site and the way to its bytes."""
+
+    path: str
+    content: Callable[[], bytes]
+    inputs: str | None = None
+    """While it stays, so do the bytes; None: they have to be made to know."""
+
+
+def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
+    """Every path of the site."""
     words = [Words(lang, timezone) for lang in site.langs]
     for item in plan_site(site):
         match item:
             case File():
-                yield item.path, item.content
+                yield Made(item.path, item.content)
             case Page():
                 for each in words[:1] if item.once else words:
-                    yield site.lang_root(each.lang) + item.path, _rendered(renderer, item, site, each)
+                    path = site.lang_root(each.lang) + item.path
+                    inputs = None if item.inputs is None else f"{item.inputs}-{renderer.fingerprint}"
+                    yield Made(path, _rendered(renderer, item, site, each), inputs)
+            case _:
+                assert_never(item)
     for path, data in renderer.assets().items():
-        yield path, lambda data=data: data  # type: ignore[misc]
+        yield Made(path, partial(bytes, data))
 
 
 def _rendered(renderer: Renderer, page: Page, site: Site, words: Words) -> Callable[[], bytes]:
@@ -92,14 +107,15 @@ class Output:
         key = hashlib.sha256(str(options.out.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._state = options.state_home / STATE_DIR / f"build-{key}.json"
         self.known = self._load()
+        """Paths that we wrote here; None if nobody remembers."""
         self._check(options)
 
-    def _load(self) -> dict[str, str] | None:
+    def _load(self) -> set[str] | None:
         try:
             data = json.loads(self._state.read_text(encoding="utf-8"))
             if data["out"] != str(self.root.resolve()):
                 return None
-            return {str(path): str(digest) for path, digest in data["files"].items() if _inside(str(path))}
+            return {str(path) for path in data["files"] if _inside(str(path))}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
             return None
 
@@ -153,25 +169,27 @@ class Output:
 
     def claim(self, paths: Iterable[str]) -> None:
         """Remember what is about to be written, so that a build that dies half-way leaves no orphans."""
-        new = dict.fromkeys(paths, "")
-        if self.known is None or not new.keys() <= self.known.keys():
-            self._save({**new, **(self.known or {})})
+        wanted = set(paths)
+        if self.known is None or not wanted <= self.known:
+            self.known = wanted | (self.known or set())
+            self._save()
 
-    def keep_only(self, files: dict[str, str]) -> list[str]:
-        """Remove what we wrote earlier and is not in `files` (path to digest); remember those. Returns the removed."""
-        gone = sorted(set(self.known or ()) - set(files))
+    def keep_only(self, paths: Iterable[str]) -> list[str]:
+        """Remove what we wrote earlier and is no longer part of the site. Returns what was removed."""
+        wanted = set(paths)
+        gone = sorted((self.known or set()) - wanted)
         for path in gone:
             self.remove(path)
-        self._save(files)
-        self.known = files
+        if gone or self.known is None:
+            self.known = wanted
+            self._save()
         return gone
 
-    def _save(self, files: dict[str, str]) -> None:
-        text = json.dumps({"out": str(self.root.resolve()), "files": files}, indent=0, sort_keys=True)
+    def _save(self) -> None:
+        text = json.dumps({"out": str(self.root.resolve()), "files": sorted(self.known or ())}, indent=0)
         try:
             self._state.parent.mkdir(parents=True, exist_ok=True)
-            if not self._state.is_file() or self._state.read_text(encoding="utf-8") != text:
-                replace_file(self._state, text.encode("utf-8"))
+            replace_file(self._state, text.encode("utf-8"))
         except OSError as error:
             raise machine_error(self._state, error) from error
 
@@ -189,6 +207,8 @@ class Builder:
         self._check_runs()
         self.output = Output(options)
         self._states: dict[Path, BundleState] = {}
+        self._kept: dict[str, tuple[str, int]] = {}
+        """Path to the inputs that its page was made from, and its size."""
 
     def _check_runs(self) -> None:
         runs = self.options.runs
@@ -203,18 +223,24 @@ class Builder:
             notes.extend(view_notes(view))
         built = Built(runs=len(views), notes=notes)
         site = Site(tuple(views), self.options.langs, self.options.base_url)
-        files: dict[str, str] = {}
         planned = list(outputs(site, Renderer(self.options.templates), self.options.timezone))
-        self.output.claim(path for path, _ in planned)
-        for path, content in planned:
-            data = content()
-            files[path] = hashlib.sha256(data).hexdigest()
-            built.bytes += len(data)
-            if self.output.write(path, data):
-                built.written.append(path)
+        self.output.claim(made.path for made in planned)
+        kept: dict[str, tuple[str, int]] = {}
+        for made in planned:
+            known = self._kept.get(made.path)
+            if known is not None and known[0] == made.inputs:
+                size, changed = known[1], False
             else:
-                built.unchanged += 1
-        built.removed = self.output.keep_only(files)
+                data = made.content()
+                size, changed = len(data), self.output.write(made.path, data)
+            if made.inputs is not None:
+                kept[made.path] = (made.inputs, size)
+            built.bytes += size
+            built.unchanged += not changed
+            if changed:
+                built.written.append(made.path)
+        self._kept = kept
+        built.removed = self.output.keep_only([made.path for made in planned])
         return built
 
     def _views(self) -> tuple[list[BundleView], list[str]]:

@@ -6,6 +6,7 @@ fold, and keeps count of what could not be read.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -29,8 +30,10 @@ class BundleState:
 
     def __init__(self, found: Found) -> None:
         self.found = found
+        self._documents: list[bytes | None] = []
         self.path = found.path
         self._tails = {name: LogTail(self.path / name) for name in _FED if name not in found.links}
+        self._rewinds = 0
         self._restart()
 
     def _restart(self) -> None:
@@ -61,8 +64,10 @@ class BundleState:
         replaced = {name for name, tail in self._tails.items() if tail.replaced()}
         if "answers.jsonl" in replaced:
             # The slots change, and with them the place of everything.
+            self._rewinds += 1
             self._restart()
             return
+        self._rewinds += len(replaced)
         for name in replaced:
             self._problems.pop(name, None)
             match name:
@@ -108,6 +113,7 @@ class BundleState:
     # -- documents: small, read whole each time
 
     def _view(self) -> BundleView:
+        self._documents = []
         notes = [f"{name} is a symbolic link and was not read" for name in self.found.links]
         problems = dict(self._problems)
         manifest = self._manifest(notes, problems)
@@ -115,6 +121,7 @@ class BundleState:
         declared = None if manifest is None or manifest.pack is None else manifest.pack.sha256
         if sha and declared and sha != declared:
             notes.append("pack.yaml is not the one that bundle.yaml names (another sha256); shown with the one here")
+        quality_md, scorecard_md = self._text("judge_quality.md"), self._text("scorecard.md")
         return BundleView(
             name=self.found.name,
             manifest=manifest,
@@ -126,13 +133,14 @@ class BundleState:
             reports=dict(self._reports),
             problems=problems,
             notes=tuple(notes),
-            quality_md=self._text("judge_quality.md"),
-            scorecard_md=self._text("scorecard.md"),
+            quality_md=quality_md,
+            scorecard_md=scorecard_md,
             source=self,
+            revision=self._revision(),
         )
 
     def _manifest(self, notes: list[str], problems: dict[str, Problems]) -> Manifest | None:
-        data = read_document(self.path / "bundle.yaml")
+        data = self._document("bundle.yaml")
         if data is None:
             notes.append("no bundle.yaml; shown from what is there")
             return None
@@ -143,7 +151,7 @@ class BundleState:
             return None
 
     def _pack(self, notes: list[str], problems: dict[str, Problems]) -> tuple[Pack | None, str | None]:
-        data = read_document(self.path / "pack.yaml")
+        data = self._document("pack.yaml")
         if data is None:
             notes.append("no pack.yaml; without it there are no weights, so no quality and no recommendation")
             return None, None
@@ -153,8 +161,19 @@ class BundleState:
             problems["pack.yaml"] = _document_problems(error)
             return None, pack_sha(data)
 
-    def _text(self, name: str) -> str | None:
+    def _document(self, name: str) -> bytes | None:
         data = read_document(self.path / name)
+        self._documents.append(data)
+        return data
+
+    def _revision(self) -> str:
+        """Logs only grow between rewinds, so how far they were read stands for what was read."""
+        read = [self._rewinds, *(tail.offset for tail in self._tails.values())]
+        documents = [None if data is None else hashlib.sha256(data).hexdigest() for data in self._documents]
+        return hashlib.sha256(repr((self.found, read, documents)).encode("utf-8", "replace")).hexdigest()
+
+    def _text(self, name: str) -> str | None:
+        data = self._document(name)
         return None if data is None else data.decode("utf-8", "replace")
 
     # -- view.Source

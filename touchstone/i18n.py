@@ -10,6 +10,7 @@ from datetime import UTC, datetime, tzinfo
 from functools import cache
 from importlib import resources
 from io import BytesIO
+from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -25,12 +26,17 @@ UNKNOWN: Final = "—"
 """How pages show what is null."""
 
 
+def catalogs() -> Path:
+    """The folder of the catalogs."""
+    return Path(str(resources.files("touchstone"))) / "locale"
+
+
 @cache
 def _catalog(lang: str) -> Catalog | None:
     if lang == "en":
         return None
-    file = resources.files("touchstone") / "locale" / lang / "touchstone.po"
-    return read_po(BytesIO(file.read_bytes()), locale=lang, abort_invalid=True)
+    data = (catalogs() / lang / "touchstone.po").read_bytes()
+    return read_po(BytesIO(data), locale=lang, abort_invalid=True)
 
 
 class Words:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +16,11 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from touchstone import __version__
-from touchstone.i18n import NAMES, Words
+from touchstone.i18n import NAMES, Words, catalogs
 from touchstone.jsonsource import visible
 from touchstone.report_md import recommendation_words
 from touchstone.site import Page, Site, relative
+from touchstone.slugs import hash8
 
 
 def own_templates() -> Path:
@@ -78,6 +80,17 @@ class Renderer:
         self.environment.filters["markdown"] = markdown
         self.environment.filters["recommendation"] = recommendation_words
         self.environment.globals["version"] = __version__
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Changes whenever a template, a catalog or touchstone itself does."""
+        parts = [__version__]
+        for folder in (*self.folders, catalogs()):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file():
+                    stat = path.stat()
+                    parts.append(f"{path}|{stat.st_size}|{stat.st_mtime_ns}")
+        return hash8("\n".join(parts))
 
     def render(self, page: Page, site: Site, words: Words) -> str:
         """The page in one language, as text."""

@@ -35,6 +35,8 @@ class Page:
     context: Context
     once: bool = False
     """Only in the first language, like 404.html."""
+    inputs: str | None = None
+    """Stands for all that the page is made from: while it stays, the page need not be made again. None: unknown."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,16 @@ class Site:
                 folders[key] = f"packs/{name}/"
             result.setdefault(folders[key], []).append(bundle)
         return result
+
+    @cached_property
+    def shape(self) -> str:
+        """Stands for what pages of one bundle know of the others: which there are, where, and with which pack."""
+        bundles = [(bundle.name, self.slugs[bundle.name], bundle.pack_sha) for bundle in self.bundles]
+        return hash8(repr((bundles, self.langs, self.base_url)))
+
+    def inputs(self, bundle: BundleView) -> str | None:
+        """What a page of this bundle alone is made from; None where the bundle cannot tell."""
+        return f"{bundle.revision}-{self.shape}" if bundle.revision else None
 
     def pack_home(self, bundle: BundleView) -> str | None:
         """The folder of the page of this bundle's pack; None without a readable pack."""

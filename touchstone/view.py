@@ -71,6 +71,8 @@ class BundleView:
     """judge_quality.md as it stands, None if there is none."""
     scorecard_md: str | None
     source: Source
+    revision: str = ""
+    """Changes whenever anything that was read of the bundle changes; equal revisions make equal pages."""
 
     @property
     def pack_id(self) -> str | None:

@@ -95,4 +95,3 @@ def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iter
 def wait_for_ever() -> None:
     """Until Ctrl-C or SIGTERM."""
     threading.Event().wait()
-

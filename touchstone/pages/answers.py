@@ -26,7 +26,12 @@ def plan(site: Site) -> Iterator[Page]:
         last = -(-slots // ANSWER_ROWS)
         for number, start, stop in batches(slots, ANSWER_ROWS):
             path = f"{site.home(bundle)}answers-{number}.html"
-            yield Page(path, "answers.html", partial(_context, site, bundle, number, start, stop, last))
+            yield Page(
+                path,
+                "answers.html",
+                partial(_context, site, bundle, number, start, stop, last),
+                inputs=site.inputs(bundle),
+            )
 
 
 def _context(

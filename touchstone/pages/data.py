@@ -1,16 +1,20 @@
-"""The tables as data: data/<table>.json and data/<table>.csv, the same columns in both.
+"""The tables as data: data/<table>.json and data/<table>.csv, the same columns in both; no texts of answers or reasons.
 
     runs         run, created, pack, pack_sha, judge_model, derived_from, answers, verdicts, expected, mean_score,
                  red_flags, unscored, finished
     scorecards   run, pack, judge_model, model, variant, recommendation, quality_pct, partial, safety_passed,
-                 safety_reason, mean_score, verdicts, answers, unscored, red_flags
-    histograms   run, judge_model, score_1 … score_5, unscored
-    models       run, model, answers, measured, latency_p50_s, latency_p95_s, ttft_p50_s, prompt_tps, gen_tps,
-                 truncated, empty, errors
-    judges       the figures of each judge_quality.md
+                 safety_reason, mean_score, verdicts, answers, unscored, red_flags             (one row a cell)
+    histograms   run, judge_model, score_1, score_2, score_3, score_4, score_5, unscored       (verdicts of a run)
+    models       run, model, answers, measured, latency_p50_s, latency_p95_s, ttft_p50_s, ttft_p95_s, prompt_tps,
+                 gen_tps, load_s, truncated, empty, errors, peak_ram_bytes, os, cpu, gpu, ram_bytes
+                                                  (one row a model and eval, however often the eval was judged)
+    judges       bundle, judge_model, pack, pack_sha, reference, judge_prompt, inputs_sha, created, and the figures of
+                 judge_quality.md under their own names                                        (one row a file)
 
-Rates are fractions 0..1, quality_pct is per cent, times are ISO 8601 in UTC; unknown is null, in CSV an empty field.
-Column names stay; new columns come last.
+Rates are fractions 0..1, quality_pct is per cent, *_s are seconds, *_tps tokens a second, times are ISO 8601 in UTC.
+Unknown is null, in CSV an empty field; true and false are written so. Recommendations are the wire values (Ja, Mit
+Einschränkung, Nein). JSON is a list of objects with sorted keys; CSV has a head line, also without rows. Names of
+columns stay; new ones come last.
 """
 
 from __future__ import annotations
@@ -19,160 +23,202 @@ import csv
 import io
 import json
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
 
-from touchstone.judge_compare import judge_quality_rows
-from touchstone.pages.compare import eval_of
+from touchstone.jsonsource import clean_text
+from touchstone.judge_compare import JudgeQualityRow, judge_quality_rows
+from touchstone.pages.lineage import eval_names, one_per_eval
 from touchstone.site import File, Site
 
-Row = dict[str, Any]
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r")
+Row = Sequence[Any]
+"""Values in the order of the table's columns."""
+
+_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table: its columns, and its rows from the site."""
+
+    columns: tuple[str, ...]
+    rows: Callable[[Site], Iterator[Row]]
 
 
 def plan(site: Site) -> Iterator[File]:
-    for name, rows in TABLES.items():
-        yield File(f"data/{name}.json", partial(_json, site, rows))
-        yield File(f"data/{name}.csv", partial(_csv, site, rows))
+    for name, table in TABLES.items():
+        yield File(f"data/{name}.json", partial(_json, site, table))
+        yield File(f"data/{name}.csv", partial(_csv, site, table))
 
 
-def _runs(site: Site) -> list[Row]:
-    return [
-        {
-            "run": bundle.name,
-            "created": _iso(bundle.manifest.created if bundle.manifest is not None else None),
-            "pack": bundle.pack_id,
-            "pack_sha": bundle.pack_sha,
-            "judge_model": bundle.judge_model,
-            "derived_from": bundle.manifest.derived_from if bundle.manifest is not None else None,
-            "answers": bundle.eval.done,
-            "verdicts": bundle.judge.done,
-            "expected": bundle.judge.total,
-            "mean_score": bundle.judge.tally.mean,
-            "red_flags": bundle.judge.tally.red_flags,
-            "unscored": bundle.judge.tally.unscored,
-            "finished": bundle.judge.finished if bundle.judge.started else None,
-        }
-        for bundle in site.bundles
-    ]
+# -- tables
 
 
-def _scorecards(site: Site) -> list[Row]:
-    return [
-        {
-            "run": bundle.name,
-            "pack": bundle.pack_id,
-            "judge_model": bundle.judge_model,
-            "model": row.cell.model,
-            "variant": row.cell.variant,
-            "recommendation": row.recommendation,
-            "quality_pct": row.weighted.pct,
-            "partial": row.weighted.partial,
-            "safety_passed": row.safety.passed,
-            "safety_reason": row.safety.reason,
-            "mean_score": row.tally.mean,
-            "verdicts": row.tally.done,
-            "answers": row.expected,
-            "unscored": row.tally.unscored,
-            "red_flags": row.tally.flagged,
-        }
-        for bundle in site.bundles
-        for row in bundle.rows
-    ]
-
-
-def _histograms(site: Site) -> list[Row]:
-    return [
-        {
-            "run": bundle.name,
-            "judge_model": bundle.judge_model,
-            **{f"score_{score}": bundle.judge.tally.histogram[score] for score in range(1, 6)},
-            "unscored": bundle.judge.tally.unscored,
-        }
-        for bundle in site.bundles
-        if bundle.judge.done
-    ]
-
-
-def _models(site: Site) -> list[Row]:
-    """A model's speed, once per eval however often it was judged."""
-    names = {bundle.name for bundle in site.bundles}
-    rows = []
+def _runs(site: Site) -> Iterator[Row]:
     for bundle in site.bundles:
-        source = eval_of(site, bundle)
-        if source != bundle.name and source in names:
-            continue
-        for speed in bundle.eval.speeds():
-            rows.append(
-                {
-                    "run": bundle.name,
-                    "model": speed.model,
-                    "answers": speed.answers,
-                    "measured": speed.measured,
-                    "latency_p50_s": speed.latency_p50,
-                    "latency_p95_s": speed.latency_p95,
-                    "ttft_p50_s": speed.ttft_p50,
-                    "prompt_tps": speed.prompt_tps,
-                    "gen_tps": speed.gen_tps,
-                    "truncated": speed.truncated,
-                    "empty": speed.empty,
-                    "errors": speed.errors,
-                }
+        manifest, judge = bundle.manifest, bundle.judge
+        yield (
+            bundle.name,
+            manifest.created if manifest is not None else None,
+            bundle.pack_id,
+            bundle.pack_sha,
+            bundle.judge_model,
+            manifest.derived_from if manifest is not None else None,
+            bundle.eval.done,
+            judge.done,
+            judge.total,
+            judge.tally.mean,
+            judge.tally.red_flags,
+            judge.tally.unscored,
+            judge.finished if judge.started else None,
+        )
+
+
+def _scorecards(site: Site) -> Iterator[Row]:
+    for bundle in site.bundles:
+        for row in bundle.rows:
+            yield (
+                bundle.name,
+                bundle.pack_id,
+                bundle.judge_model,
+                row.cell.model,
+                row.cell.variant,
+                row.recommendation,
+                row.weighted.pct,
+                row.weighted.partial,
+                row.safety.passed,
+                row.safety.reason,
+                row.tally.mean,
+                row.tally.done,
+                row.expected,
+                row.tally.unscored,
+                row.tally.flagged,
             )
-    return rows
 
 
-def _judges(site: Site) -> list[Row]:
-    return [asdict(row) for row in judge_quality_rows(site.bundles)]
+def _histograms(site: Site) -> Iterator[Row]:
+    for bundle in site.bundles:
+        tally = bundle.judge.tally
+        if tally.done:
+            yield (bundle.name, bundle.judge_model, *tally.histogram[1:6], tally.unscored)
 
 
-TABLES: Final[dict[str, Callable[[Site], list[Row]]]] = {
-    "runs": _runs,
-    "scorecards": _scorecards,
-    "histograms": _histograms,
-    "models": _models,
-    "judges": _judges,
+def _models(site: Site) -> Iterator[Row]:
+    for name, bundle in one_per_eval(site.bundles, eval_names(site.bundles)):
+        manifest = bundle.manifest
+        host = manifest.host if manifest is not None else None
+        machine = (None,) * 4 if host is None else (host.os, host.cpu, host.gpu, host.ram_bytes)
+        for speed in bundle.eval.speeds():
+            yield (
+                name,
+                speed.model,
+                speed.answers,
+                speed.measured,
+                speed.latency_p50,
+                speed.latency_p95,
+                speed.ttft_p50,
+                speed.ttft_p95,
+                speed.prompt_tps,
+                speed.gen_tps,
+                speed.load_s,
+                speed.truncated,
+                speed.empty,
+                speed.errors,
+                manifest.peak_ram_bytes if manifest is not None else None,
+                *machine,
+            )
+
+
+_JUDGE_COLUMNS: Final = tuple(field.name for field in fields(JudgeQualityRow))
+
+
+def _judges(site: Site) -> Iterator[Row]:
+    for row in judge_quality_rows(site.bundles):
+        yield [getattr(row, name) for name in _JUDGE_COLUMNS]
+
+
+def _named(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
+TABLES: Final = {
+    "runs": Table(
+        _named(
+            "run created pack pack_sha judge_model derived_from answers verdicts expected mean_score red_flags"
+            " unscored finished"
+        ),
+        _runs,
+    ),
+    "scorecards": Table(
+        _named(
+            "run pack judge_model model variant recommendation quality_pct partial safety_passed safety_reason"
+            " mean_score verdicts answers unscored red_flags"
+        ),
+        _scorecards,
+    ),
+    "histograms": Table(_named("run judge_model score_1 score_2 score_3 score_4 score_5 unscored"), _histograms),
+    "models": Table(
+        _named(
+            "run model answers measured latency_p50_s latency_p95_s ttft_p50_s ttft_p95_s prompt_tps gen_tps load_s"
+            " truncated empty errors peak_ram_bytes os cpu gpu ram_bytes"
+        ),
+        _models,
+    ),
+    "judges": Table(_JUDGE_COLUMNS, _judges),
 }
 
 
-def _iso(moment: datetime | None) -> str | None:
-    return None if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+# -- formats
 
 
 def _plain(value: Any) -> Any:
-    """No NaN, no infinity, no negative zero; floats short enough to read."""
-    if isinstance(value, float):
-        return round(value, 6) + 0.0 if math.isfinite(value) else None
-    return value
+    """As JSON knows it: no NaN, no infinity, no negative zero, floats short enough to read, times as text."""
+    match value:
+        case float():
+            return round(value, 6) + 0.0 if math.isfinite(value) else None
+        case datetime():
+            return iso(value)
+        case str():
+            return clean_text(value)
+        case _:
+            return value
 
 
-def _json(site: Site, rows: Callable[[Site], list[Row]]) -> bytes:
-    data = [{name: _plain(value) for name, value in row.items()} for row in rows(site)]
-    return (json.dumps(data, ensure_ascii=False, indent=2, allow_nan=False) + "\n").encode("utf-8", "replace")
+def iso(moment: datetime) -> str | None:
+    """ISO 8601 in UTC, to the second; None for what is no time in UTC."""
+    try:
+        return moment.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat() + "Z"
+    except (ValueError, OverflowError):
+        # The year 1 east of Greenwich is the year 0 in UTC.
+        return None
 
 
-def _csv(site: Site, rows: Callable[[Site], list[Row]]) -> bytes:
-    data = rows(site)
+def _json(site: Site, table: Table) -> bytes:
+    data = [dict(zip(table.columns, map(_plain, row), strict=True)) for row in table.rows(site)]
+    text = json.dumps(data, ensure_ascii=False, indent=2, sort_keys=True, allow_nan=False)
+    return f"{text}\n".encode()
+
+
+def _csv(site: Site, table: Table) -> bytes:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    if data:
-        writer.writerow(data[0])
-    for row in data:
-        writer.writerow([_cell(value) for value in row.values()])
-    return out.getvalue().encode("utf-8", "replace")
+    writer.writerow(table.columns)
+    for row in table.rows(site):
+        writer.writerow([_cell(_plain(value)) for value in row])
+    return out.getvalue().encode()
 
 
 def _cell(value: Any) -> Any:
     """Text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay numbers."""
-    value = _plain(value)
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        value = value.replace("\0", "\ufffd")
-        return f"'{value}" if value.startswith(_FORMULA) else value
-    return value
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"'{value}" if value.startswith(_FORMULA) else value
+        case _:
+            return value

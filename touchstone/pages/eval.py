@@ -20,6 +20,8 @@ CHART_WIDTH: Final = 440
 BAR_WIDTH: Final = 340.0
 ROW_HEIGHT: Final = 46
 LABEL_CHARS: Final = 44
+MOST_ANSWERS: Final = 10**9
+"""A bundle.yaml that asks for more is not believed."""
 
 
 def plan(site: Site) -> Iterator[Page]:
@@ -50,12 +52,12 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
 
 
 def expected(bundle: BundleView) -> int:
-    """How many answers there are to be: as the run announced, else as bundle.yaml and the pack ask; never below done."""
+    """How many answers there are to be: as the run announced, else as bundle.yaml and the pack ask."""
     fold, manifest, pack = bundle.eval, bundle.manifest, bundle.pack
     if fold.announced is not None or manifest is None or pack is None:
         return fold.total
     asked = len(manifest.models) * len(manifest.variants) * (manifest.repeats or 1) * len(pack.prompts)
-    return max(asked, fold.done)
+    return max(asked, fold.done) if asked <= MOST_ANSWERS else fold.total
 
 
 def lead(bundle: BundleView, speeds: list[ModelSpeed], words: Words) -> str:
@@ -195,4 +197,8 @@ def _value(value: Any) -> str:
     """A parameter as it was written; wire names and wire values are the same in every language."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return "" if value is None else str(value)[:ERROR_CHARS]
+    try:
+        return "" if value is None else str(value)[:ERROR_CHARS]
+    except ValueError:
+        # Python does not print integers of more than 4300 digits.
+        return "?"

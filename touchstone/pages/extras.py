@@ -5,17 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from itertools import islice
+from typing import Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 from touchstone.i18n import Words
 from touchstone.jsonsource import visible
 from touchstone.pages.common import run_title
+from touchstone.pages.data import iso
 from touchstone.pages.result import lead
 from touchstone.site import File, Page, Site
 from touchstone.view import BundleView
 
-FEED_ENTRIES = 50
+FEED_ENTRIES: Final = 50
+SITEMAP_URLS: Final = 50_000
+"""The most that one sitemap may list (sitemaps.org)."""
+NEVER: Final = "1970-01-01T00:00:00Z"
+"""Atom wants a time even where the data has none; the clock's would change with every build."""
 
 
 def plan(site: Site) -> Iterator[Page | File]:
@@ -32,17 +39,18 @@ def _moment(bundle: BundleView) -> str:
     created = bundle.manifest.created if bundle.manifest is not None else None
     try:
         known = [stamp for stamp in stamps if stamp is not None] + ([created.timestamp()] if created else [])
-        return datetime.fromtimestamp(max(known, default=0.0), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return iso(datetime.fromtimestamp(max(known), UTC)) or NEVER if known else NEVER
     except (ValueError, OverflowError, OSError):
-        return "1970-01-01T00:00:00Z"
+        return NEVER
 
 
 def _address(base: str, path: str) -> str:
-    return escape(base + quote(path))
+    """An absolute, percent-encoded address, as text and as the value of an attribute."""
+    return _text(base + quote(path))
 
 
 def _text(text: str) -> str:
-    return escape(visible(text))
+    return escape(visible(text), {'"': "&quot;"})
 
 
 def _feed(site: Site, base: str) -> bytes:
@@ -54,10 +62,10 @@ def _feed(site: Site, base: str) -> bytes:
         f"<summary>{_text(lead(bundle, words))}</summary></entry>"
         for bundle in newest
     ]
-    updated = max((_moment(bundle) for bundle in newest), default="1970-01-01T00:00:00Z")
+    updated = max((_moment(bundle) for bundle in newest), default=NEVER)
     head = (
         f'<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom" xml:lang="{words.lang}">'
-        f"<id>{escape(base)}</id><title>touchstone</title><author><name>touchstone</name></author>"
+        f"<id>{_text(base)}</id><title>touchstone</title><author><name>touchstone</name></author>"
         f'<link rel="self" href="{_address(base, "feed.xml")}"/><updated>{updated}</updated>'
     )
     return "\n".join([head, *entries, "</feed>\n"]).encode("utf-8", "replace")
@@ -66,9 +74,9 @@ def _feed(site: Site, base: str) -> bytes:
 def _sitemap(site: Site, base: str) -> bytes:
     from touchstone.site import plan_site
 
-    pages = [page.path for page in plan_site(site) if isinstance(page, Page) and not page.once]
-    urls = [_address(base, site.lang_root(lang) + path) for lang in site.langs for path in pages]
-    body = "\n".join(f"<url><loc>{url}</loc></url>" for url in urls)
+    pages = (page.path for page in plan_site(site) if isinstance(page, Page) and not page.once)
+    urls = (_address(base, site.lang_root(lang) + path) for path in pages for lang in site.langs)
+    body = "\n".join(f"<url><loc>{url}</loc></url>" for url in islice(urls, SITEMAP_URLS))
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
         f"{body}\n</urlset>\n"

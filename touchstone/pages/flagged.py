@@ -33,7 +33,9 @@ def plan(site: Site) -> Iterator[Page]:
         for page in range(1, last + 1):
             shown = numbers[(page - 1) * VERDICT_ROWS : page * VERDICT_ROWS]
             path = f"{site.home(bundle)}judge/flagged-{page}.html"
-            yield Page(path, "flagged.html", partial(_context, site, bundle, shown, page, last))
+            yield Page(
+                path, "flagged.html", partial(_context, site, bundle, shown, page, last), inputs=site.inputs(bundle)
+            )
 
 
 def _context(

@@ -23,7 +23,12 @@ BAR_HEIGHT: Final = 132.0
 
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
-        yield Page(f"{site.home(bundle)}judge/index.html", "judge.html", partial(_context, site, bundle))
+        yield Page(
+            f"{site.home(bundle)}judge/index.html",
+            "judge.html",
+            partial(_context, site, bundle),
+            inputs=site.inputs(bundle),
+        )
 
 
 def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:

@@ -32,7 +32,7 @@ MATRIX_CELLS: Final = 24
 def plan(site: Site) -> Iterator[Page | File]:
     for bundle in site.bundles:
         home = site.home(bundle)
-        yield Page(home + "index.html", "result.html", partial(_context, site, bundle))
+        yield Page(home + "index.html", "result.html", partial(_context, site, bundle), inputs=site.inputs(bundle))
         for name, text in (("scorecard.md", bundle.scorecard_md), ("judge_quality.md", bundle.quality_md)):
             if text is not None:
                 yield File(home + name, partial(str.encode, text, "utf-8", "replace"))

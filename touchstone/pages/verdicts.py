@@ -26,7 +26,7 @@ def plan(site: Site) -> Iterator[Page]:
         last = page_count(bundle)
         for number in range(1, last + 1):
             path = f"{site.home(bundle)}judge/verdicts-{number}.html"
-            yield Page(path, "verdicts.html", partial(_context, site, bundle, number, last))
+            yield Page(path, "verdicts.html", partial(_context, site, bundle, number, last), inputs=site.inputs(bundle))
 
 
 def numbers_on(bundle: BundleView, page: int) -> Iterable[int]:
