@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint unit llm clean
+.PHONY: demo test lint unit llm messages clean
 
 demo: $(VENV)/.run
 	$(BIN)/touchstone demo $(ARGS)
@@ -24,6 +24,13 @@ unit: $(VENV)/.dev
 # A small real model on http://127.0.0.1:18101, for trying things out.
 llm:
 	$(PYTHON) tools/llm_server.py $(ARGS)
+
+# New sentences go into the catalogs; what is still to be translated is left empty, and a test says so.
+messages: $(VENV)/.dev
+	$(BIN)/pybabel -q extract -F babel.cfg -k _ -k n_:1,2 --no-location --sort-output -o messages.pot .
+	$(BIN)/pybabel -q update -D touchstone -i messages.pot -o touchstone/locale/de/touchstone.po -l de \
+		--no-fuzzy-matching --ignore-obsolete --omit-header
+	rm messages.pot
 
 $(VENV)/.run: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

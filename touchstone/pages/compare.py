@@ -85,7 +85,7 @@ def _group(
     measured = {(row["eval"], row["model"]): row for row in speeds}
     return {
         "head": head,
-        "finding": agreement([each for _, each in rankings], words),
+        "finding": agreement([each for _, each in rankings], names, words),
         "rankings": [_ranking(site, judge, each, names, measured, words) for judge, each in rankings if each.places],
         "speeds": speeds,
         "finding_speed": _fastest(speeds, words),
@@ -122,7 +122,14 @@ def _ranking(
                 "link": Link(site.home(place.bundle) + "index.html"),
             }
         )
-    return {"judge": judge, "rows": rows, "words": ranking_words(ranked, words)}
+    one_run = len({row["run"] for row in rows}) == 1
+    return {
+        "judge": judge,
+        "rows": rows,
+        "words": ranking_words(ranked, words),
+        "run": (rows[0]["run"], rows[0]["link"]) if one_run else None,
+        "timed": any(row["latency_p50"] is not None for row in rows),
+    }
 
 
 def _speeds(site: Site, bundles: list[BundleView], names: dict[str, str]) -> list[dict[str, Any]]:

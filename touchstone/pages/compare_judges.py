@@ -66,7 +66,7 @@ def _context(site: Site, number: int, parts: list[Part], more: bool, words: Word
     homes = {bundle.name: site.home(bundle) for bundle in site.bundles}
     shared = _shared(site, heads, words) if number == 1 else []
     return {
-        "lead": _lead(parts, shared, words),
+        "lead": _lead(parts, shared, heads, words),
         "columns": [(column.label(words), column.hint(words)) for column in COLUMNS],
         "groups": [_group(part, heads, homes, words) for part in parts],
         "shared": shared,
@@ -77,13 +77,13 @@ def _context(site: Site, number: int, parts: list[Part], more: bool, words: Word
     }
 
 
-def _lead(parts: list[Part], shared: list[dict[str, Any]], words: Words) -> str:
+def _lead(parts: list[Part], shared: list[dict[str, Any]], heads: dict[PackKey, dict[str, Any]], words: Words) -> str:
     """What can be said first: who is closest to the reference, else how far judges are apart."""
     for part in parts:
         key = part.group.winners["mean_abs_delta"]
         best = next((row for row in part.group.rows if row.key == key), None)
         if best is not None:
-            return _closest(best, words)
+            return _closest(best, _head(part.group, heads, words)["title"], words)
     if parts:
         count = sum(part.stop - part.start for part in parts)
         return words.n_(
@@ -98,11 +98,11 @@ def _lead(parts: list[Part], shared: list[dict[str, Any]], words: Words) -> str:
     return words._("No judge has been checked against a reference yet.")
 
 
-def _closest(row: JudgeQualityRow, words: Words) -> str:
+def _closest(row: JudgeQualityRow, pack: str, words: Words) -> str:
     text = words._(
-        "%(judge)s is closest to the reference in %(pack)s: %(delta)s points away on average.",
+        "%(pack)s: %(judge)s is closest to the reference, %(delta)s points away on average.",
         judge=row.judge_model or UNKNOWN,
-        pack=row.pack or UNKNOWN,
+        pack=pack,
         delta=words.number(row.mean_abs_delta, 2),
     )
     if row.skill is not None and row.skill <= 0 and row.constant_score is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -119,16 +119,30 @@ def _tied(names: list[str], words: Words) -> str:
     return words._("%(names)s (tied)", names=shown)
 
 
-def agreement(rankings: Sequence[Ranking], words: Words) -> str:
-    """Whether several judges put the same cell first; empty for fewer than two rankings."""
-    firsts = [{place.cell for place in each.places if place.number == 1} for each in rankings]
-    firsts = [cells for cells in firsts if cells]
-    if len(firsts) < 2:
+def agreement(rankings: Sequence[Ranking], evals: Mapping[str, str], words: Words) -> str:
+    """Whether judges of the same answers put the same cell first; empty where no two judged the same.
+
+    `evals` tells which run a bundle's answers come from.
+    """
+    groups: dict[frozenset[tuple[str, Cell]], list[Ranking]] = {}
+    for each in rankings:
+        judged = frozenset((evals[place.bundle.name], place.cell) for place in each.places)
+        if any(place.number for place in each.places):
+            groups.setdefault(judged, []).append(each)
+    alike = max(groups.values(), key=len, default=[])
+    if len(alike) < 2:
         return ""
-    shared = set.intersection(*firsts)
+    shared = set.intersection(*({place.cell for place in each.places if place.number == 1} for each in alike))
     if not shared:
-        return words.n_("%(n)s judge ranks first.", "The %(n)s judges do not agree on the first place.", len(firsts))
-    best = min(shared)
-    several = {place.cell.variant for each in rankings for place in each.places}
-    name = f"{best.model} ({best.variant})" if len(several) > 1 else best.model
-    return words.n_("The judge puts %(cell)s first.", "All %(n)s judges put %(cell)s first.", len(firsts), cell=name)
+        return words.n_(
+            "The judge of these answers names no first place.",
+            "The %(n)s judges of the same answers do not agree on the first place.",
+            len(alike),
+        )
+    names = [
+        name
+        for place, name in zip(alike[0].places, _names(alike[0].places), strict=True)
+        if place.number == 1 and place.cell in shared
+    ]
+    best = names[0] if len(names) == 1 else _tied(names, words)
+    return words.n_("The judge puts %(cell)s first.", "All %(n)s judges put %(cell)s first.", len(alike), cell=best)
