@@ -74,13 +74,22 @@ def evaluate(request: Request, progress: Progress | None = None) -> Outcome:
     if request.resume is not None and not request.resume.is_dir():
         raise BundleError(f"{request.resume}: no such folder; name the bundle that was interrupted")
     bundle = request.resume if request.resume is not None else _create(request)
-    with exclusive(bundle, "eval"):
-        outcome = asyncio.run(_Run(request, bundle, progress).run())
-    if request.resume is None and not outcome.answers and outcome.refusals:
-        # Nobody could be asked anything: an empty run would only be in the way.
-        shutil.rmtree(bundle, ignore_errors=True)
-        raise EndpointError("\n".join(dict.fromkeys(outcome.refusals)))
+    try:
+        with exclusive(bundle, "eval"):
+            outcome = asyncio.run(_Run(request, bundle, progress).run())
+        if outcome.refusals and not outcome.answers:
+            raise EndpointError("\n".join(dict.fromkeys(outcome.refusals)))
+    except EndpointError:
+        # Nobody could be asked anything: a new run without an answer would only be in the way.
+        if request.resume is None and not _has_answers(bundle):
+            shutil.rmtree(bundle, ignore_errors=True)
+        raise
     return outcome
+
+
+def _has_answers(bundle: Path) -> bool:
+    log = bundle / "answers.jsonl"
+    return log.is_file() and log.stat().st_size > 0
 
 
 # -- a new bundle
@@ -247,6 +256,7 @@ class _Run:
                     timeout_s=self.request.config.timeout_s,
                     on_note=self.progress.note,
                 ) as endpoint:
+                    await endpoint.greet()
                     unasked = await Evaluation(
                         ask=endpoint.ask,
                         clock=time.time,

@@ -211,8 +211,11 @@ def group_by_pack(rows: Iterable[JudgeQualityRow]) -> list[PackGroup]:
     for row in rows:
         key = (None, None, None) if row.pack is None else (row.pack, row.pack_sha, row.reference)
         groups.setdefault(key, []).append(row)
-    ordered = sorted(groups.items(), key=lambda item: _known_first(*item[0]))
-    return [PackGroup(*key, tuple(members), _winners(key[0], members)) for key, members in ordered]
+    result = []
+    for key in sorted(groups, key=lambda parts: _known_first(*parts)):
+        members = sorted(groups[key], key=lambda row: _known_first(row.bundle, row.judge_model))
+        result.append(PackGroup(*key, tuple(members), _winners(key[0], members)))
+    return result
 
 
 def _winners(pack: str | None, rows: list[JudgeQualityRow]) -> dict[str, str | None]:

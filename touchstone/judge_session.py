@@ -271,6 +271,7 @@ class _Run:
         async with Endpoint(
             request.endpoint, api_key=request.api_key, timeout_s=request.config.timeout_s, on_note=self.progress.note
         ) as endpoint:
+            await endpoint.greet()
             judging = Judging(
                 pack=self.pack,
                 config=request.config,

@@ -136,6 +136,14 @@ class Endpoint:
         await self._doubts.about_reply(request, reply)
         return reply
 
+    async def greet(self) -> None:
+        """Raises EndpointError at once where nobody listens or the key is wrong; the rest is for the first question."""
+        try:
+            await self._get(self._address.base + "/models")
+        except ChatFailure as failure:
+            if failure.kind in ("unreachable", "key"):
+                raise EndpointError(useless(self._address, failure)) from None
+
     async def models(self) -> list[str]:
         """The models that the server offers, in its order. Raises EndpointError."""
         try:

@@ -49,9 +49,9 @@ for command in COMMANDS:
     touchstone.add_command(command)
 
 
-def _terminated(signum: int, frame: FrameType | None) -> NoReturn:
-    """SIGTERM ends every command as Ctrl-C does: what was measured is kept, files are closed."""
-    raise KeyboardInterrupt
+def _terminated(signum: int, frame: FrameType | None) -> None:
+    """SIGTERM ends every command as Ctrl-C does, by the same handler: asyncio stops its tasks at a safe place."""
+    signal.raise_signal(signal.SIGINT)
 
 
 def main() -> NoReturn:

@@ -12,7 +12,7 @@ from touchstone.pages.common import Link, frame, is_stale
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
 
-SHOWN: Final = 200_000
+SHOWN: Final = 100_000
 """Characters of the file that the page shows; the download has them all."""
 
 

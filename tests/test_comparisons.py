@@ -1,0 +1,266 @@
+"""Models compared over runs, and the eval monitor: rankings with ties, speeds once an eval, how a run ended."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.making import PACK, make_bundle, write_lines
+from tests.pages import Html
+from touchstone.build import Options, build
+from touchstone.bundle import open_bundle
+from touchstone.events import ModelSpeed
+from touchstone.i18n import Words
+from touchstone.pages.eval import CHART_MODELS, chart
+from touchstone.pages.lineage import eval_names, one_per_eval
+from touchstone.pages.ranking import agreement, ranking, ranking_words
+from touchstone.view import BundleView
+
+WORDS = Words("en")
+
+
+def page_of(home: Path, name: str) -> Html:
+    build(Options(runs=home / "runs", out=home / "public", state_home=home))
+    return Html(home / "public" / name)
+
+
+def view(folder: Path) -> BundleView:
+    return open_bundle(folder).refresh()
+
+
+def change(path: Path, **fields: Any) -> None:
+    """Set fields of a bundle.yaml."""
+    document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    path.write_text(yaml.safe_dump({**document, **fields}), encoding="utf-8")
+
+
+def rewrite(bundle: Path, edit: Callable[[int, dict[str, Any]], None]) -> None:
+    """Change the lines of answers.jsonl."""
+    path = bundle / "answers.jsonl"
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    for number, line in enumerate(lines):
+        edit(number, line)
+    write_lines(path, lines)
+
+
+# -- which runs share their answers
+
+
+@pytest.mark.parametrize(
+    ("parents", "roots"),
+    [
+        pytest.param({"a": None, "b": None}, {"a": "a", "b": "b"}, id="runs of their own"),
+        pytest.param({"a": None, "b": "a", "c": "b"}, {"a": "a", "b": "a", "c": "a"}, id="followed to the end"),
+        pytest.param({"b": "gone", "c": "gone"}, {"b": "gone", "c": "gone"}, id="siblings of one that is gone"),
+        pytest.param({"a": "a"}, {"a": "a"}, id="derived from itself"),
+        pytest.param({"a": "b", "b": "a", "c": "a"}, {"a": "a", "b": "a", "c": "a"}, id="a circle"),
+        pytest.param({"x/a": None, "y/a": None, "y/b": "a"}, {"x/a": "x/a", "y/a": "y/a", "y/b": "y/a"}, id="siblings"),
+        pytest.param({"x/a": None, "b": "a"}, {"x/a": "x/a", "b": "x/a"}, id="moved away from each other"),
+    ],
+)
+def test_eval_names(tmp_path: Path, parents: dict[str, str | None], roots: dict[str, str]) -> None:
+    for name, parent in parents.items():
+        folder = tmp_path / "runs" / name
+        folder.mkdir(parents=True)
+        (folder / "bundle.yaml").write_text(yaml.safe_dump({"derived_from": parent}))
+    build_views = _views(tmp_path)
+    assert eval_names(build_views) == roots
+    assert sorted(name for name, _ in one_per_eval(build_views, roots)) == sorted(set(roots.values()))
+
+
+def _views(home: Path) -> list[BundleView]:
+    from touchstone.bundle import BundleState
+    from touchstone.store.bundles import find_bundles
+
+    return [BundleState(found).refresh() for found in find_bundles(home / "runs")]
+
+
+# -- rankings
+
+
+def by_model(scores: dict[str, int]) -> Callable[[int], int]:
+    """Scores for make_bundle: each model has 24 answers, in the order of the mapping."""
+    values = list(scores.values())
+    return lambda i: values[i // 24]
+
+
+def test_a_ranking_by_mean_shares_places_and_says_so(tmp_path: Path) -> None:
+    scores = {"a": 3, "b": 5, "c": 3, "d": 1}
+    pack = {**PACK, "variants": PACK["variants"][:1], "prompts": PACK["prompts"] * 1}
+    bundle = make_bundle(
+        tmp_path / "r", models=scores, pack=pack, reports=False, score=lambda i: list(scores.values())[i // 12]
+    )
+    ranked = ranking([view(bundle)])
+    places = {place.cell.model: (place.number, place.tied) for place in ranked.places}
+    # Answer 4 has a red flag and belongs to a: knocked out, so behind everything else.
+    assert places == {"b": (1, False), "c": (2, False), "d": (3, False), "a": (4, False)}
+    assert ranking_words(ranked, WORDS) == (
+        "By mean score, because there is no quality yet: b, then c, then d, then a."
+    )
+
+
+def test_equal_qualities_are_ties_and_a_knock_out_comes_last(tmp_path: Path) -> None:
+    ranked = ranking([view(make_bundle(tmp_path / "r"))])
+    shown = [(place.number, place.tied, place.cell.model, place.cell.variant) for place in ranked.places]
+    assert shown == [
+        (1, True, "m-one", "kind"),
+        (1, True, "m-two", "kind"),
+        (1, True, "m-two", "plain"),
+        (4, False, "m-one", "plain"),
+    ]
+    assert ranking_words(ranked, WORDS) == (
+        "By recommendation and quality: m-one (kind), m-two (kind), m-two (plain) (tied), then m-one (plain)."
+    )
+
+
+def test_without_a_score_there_is_no_place(tmp_path: Path) -> None:
+    ranked = ranking([view(make_bundle(tmp_path / "r", score=lambda i: None, reports=False))])
+    assert {place.number for place in ranked.places} == {None}
+    assert ranking_words(ranked, WORDS) == "There is no score to rank by yet."
+
+
+def test_judges_agree_only_about_the_same_answers(tmp_path: Path) -> None:
+    one = view(make_bundle(tmp_path / "one", reports=False, score=by_model({"m-one": 2, "m-two": 5})))
+    two = view(make_bundle(tmp_path / "two", reports=False, score=by_model({"m-one": 1, "m-two": 4})))
+    odd = view(make_bundle(tmp_path / "odd", reports=False, score=by_model({"m-one": 5, "m-two": 1})))
+    rankings = [ranking([each]) for each in (one, two, odd)]
+    same = {"one": "one", "two": "one", "odd": "one"}
+    apart = {"one": "one", "two": "one", "odd": "odd"}
+    names = "m-two (kind), m-two (plain) (tied)"
+    assert agreement(rankings[:2], same, WORDS) == f"All 2 judges put {names} first."
+    assert agreement(rankings, apart, WORDS) == f"All 2 judges put {names} first."
+    assert "do not agree on the first place" in agreement(rankings, same, WORDS)
+    assert agreement(rankings[:1], same, WORDS) == ""
+
+
+def test_compare_shows_a_ranking_for_each_judge_and_each_eval_once(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    make_bundle(runs / "first", judge="judge-a")
+    again = make_bundle(runs / "second", judge="judge-b")
+    change(again / "bundle.yaml", derived_from="first")
+    make_bundle(runs / "unjudged", models=["m-three"], judged=0, reports=False, events=False)
+    page = page_of(tmp_path, "compare/index.html")
+    captions = [caption.text for caption in page.all("caption")]
+    assert sorted(captions) == ["Judged by judge-a", "Judged by judge-b", "Speed and machines"]
+    speeds = page.all("table")[2]
+    models = sorted(code.text or "" for code in speeds.iter("code"))
+    assert models == ["m-one", "m-three", "m-two"]
+    assert "a processor · Linux, 16.0\u00a0GB memory" in page.text
+    assert any(link.endswith("compare-judges/index.html") for link in page.links())
+
+
+def test_compare_without_runs_and_without_packs(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    assert "Nothing to compare yet" in page_of(tmp_path, "compare/index.html").text
+    bundle = make_bundle(tmp_path / "runs" / "r")
+    (bundle / "pack.yaml").unlink()
+    page = page_of(tmp_path, "compare/index.html")
+    assert "Pack probe" in page.text and "By mean score, because there is no quality yet" in page.text
+
+
+def test_long_rankings_are_folded(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "runs" / "r", models=[f"m{n:02}" for n in range(20)])
+    page = page_of(tmp_path, "compare/index.html")
+    (summary,) = page.all("summary")
+    assert summary.text == "15 more rows"
+
+
+# -- the eval monitor
+
+
+START = {"event": "eval_start", "ts": 900.0, "total": 60}
+DONE = {"event": "eval_done", "ts": 2000.0, "total": 60}
+
+
+@pytest.mark.parametrize(
+    ("events", "sentence"),
+    [
+        pytest.param([], "All 48 answers are in.", id="no events: counted from the pack"),
+        pytest.param([{**START, "total": 48}, {**DONE, "total": 48}], "The run finished.", id="finished"),
+        pytest.param([START, DONE], "48 of 60 answers are in. The run stopped early", id="stopped early"),
+        pytest.param([START], "No end is recorded; the last answer came at 1970-01-01 00:17 UTC.", id="no end"),
+        pytest.param([START, DONE, START], "No end is recorded", id="resumed and not ended"),
+    ],
+)
+def test_how_a_run_ended(tmp_path: Path, events: list[dict[str, Any]], sentence: str) -> None:
+    bundle = make_bundle(tmp_path / "runs" / "r")
+    if events:
+        write_lines(bundle / "events.jsonl", events)
+    assert sentence in page_of(tmp_path, "runs/r/eval/index.html").text
+
+
+def test_a_run_without_events_that_is_not_whole(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path / "runs" / "r")
+    change(bundle / "bundle.yaml", repeats=2)
+    text = page_of(tmp_path, "runs/r/eval/index.html").text
+    assert "48 of 96 answers are in. This run recorded no events" in text
+
+
+def test_failures_are_counted_listed_and_linked(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path / "runs" / "r")
+
+    def edit(number: int, line: dict[str, Any]) -> None:
+        if number < 25:
+            line.update(status="error", answer="", error=f"timeout {number} <script>")
+        elif number < 27:
+            line.update(status="truncated")
+        elif number == 30:
+            line.update(status="empty", answer="")
+
+    rewrite(bundle, edit)
+    page = page_of(tmp_path, "runs/r/eval/index.html")
+    assert "25 questions failed" in page.text and "5 more are on the answer pages." in page.text
+    facts = {dt.text: "".join(dd.itertext()) for dt, dd in zip(page.all("dt"), page.all("dd"), strict=True)}
+    assert (facts["Answers"], facts["Cut off"], facts["Empty"], facts["Failed"]) == ("48/48", "2", "1", "25")
+    assert "timeout 0 <script>" in page.text and "timeout 20" not in page.text
+    links = [link for link in page.links() if "answers-1.html#a-" in link]
+    assert len(links) == 20
+
+
+def test_machine_and_parameters_are_told(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path / "runs" / "r")
+    change(bundle / "bundle.yaml", params={"temperature": 0.2, "seed": None, "extra": {"top_k": 3}})
+    text = page_of(tmp_path, "runs/r/eval/index.html").text
+    assert "a processor" in text and "temperature0.2" in text and "seed" not in text and "{'top_k': 3}" in text
+
+
+def speed(model: str, p50: float | None, p95: float | None = None) -> ModelSpeed:
+    return ModelSpeed(model, 1, 1, p50, p95, None, None, None, None, None, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("speeds", "title"),
+    [
+        pytest.param([speed("a", 2.0, 3.0)], "a takes 2.0\u00a0s for half of its answers", id="one model"),
+        pytest.param([speed("a", 2.0), speed("b", 1.0)], "b answers fastest: half within 1.0\u00a0s", id="a fastest"),
+        pytest.param([speed("a", 1.01), speed("b", 1.02)], "All models are equally fast", id="equal as shown"),
+        pytest.param(
+            [speed("a", 1.0), speed("b", 1.0), speed("c", 3.0)],
+            "2 models are equally fast, ahead of the others",
+            id="a tie in front",
+        ),
+        pytest.param([speed("a", 0.0), speed("b", None)], "a takes 0\u00a0ms for half of its answers", id="no time"),
+    ],
+)
+def test_the_chart_says_what_it_shows(speeds: list[ModelSpeed], title: str) -> None:
+    drawn = chart(speeds, WORDS)
+    assert drawn is not None and drawn["title"] == title
+
+
+def test_a_chart_of_many_models_stays_readable() -> None:
+    drawn = chart([speed(f"model {n} " + "漢" * 80, float(n + 1), n + 2.0) for n in range(40)], WORDS)
+    assert drawn is not None
+    assert (len(drawn["bars"]), drawn["left"]) == (CHART_MODELS, 40 - CHART_MODELS)
+    for bar in drawn["bars"]:
+        assert 0 <= bar["width50"] <= bar["width95"] <= drawn["width"]
+        assert sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in bar["label"]) <= 90
+
+
+def test_nothing_measured_is_no_chart() -> None:
+    assert chart([speed("a", None)], WORDS) is None
