@@ -19,7 +19,7 @@ METHODS = [("**.py", "python"), ("**.html", "jinja2")]
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
-def sentences() -> Iterator[str | tuple[str, str]]:
+def sentences() -> Iterator[str | tuple[str, ...]]:
     """Every message that the code and the templates use."""
     for folder in ("touchstone", "site_templates"):
         options = {"**.html": {"trimmed": "true"}}
@@ -32,7 +32,9 @@ def catalog(lang: str) -> Catalog:
         return read_po(file, locale=lang, abort_invalid=True)
 
 
-def forms(value: str | tuple[str, ...] | list[str]) -> tuple[str, ...]:
+def forms(value: str | tuple[str, ...] | list[str] | None) -> tuple[str, ...]:
+    if value is None:
+        return ("",)
     return (value,) if isinstance(value, str) else tuple(value)
 
 

@@ -14,12 +14,13 @@ import yaml
 from tests.making import PACK, make_bundle, write_lines
 from tests.pages import Html
 from touchstone.build import Options, build
-from touchstone.bundle import open_bundle
+from touchstone.bundle import BundleState, open_bundle
 from touchstone.events import ModelSpeed
 from touchstone.i18n import Words
 from touchstone.pages.eval import CHART_MODELS, chart
 from touchstone.pages.lineage import eval_names, one_per_eval
 from touchstone.pages.ranking import agreement, ranking, ranking_words
+from touchstone.store.bundles import find_bundles
 from touchstone.view import BundleView
 
 WORDS = Words("en")
@@ -69,39 +70,31 @@ def test_eval_names(tmp_path: Path, parents: dict[str, str | None], roots: dict[
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
         (folder / "bundle.yaml").write_text(yaml.safe_dump({"derived_from": parent}))
-    build_views = _views(tmp_path)
-    assert eval_names(build_views) == roots
-    assert sorted(name for name, _ in one_per_eval(build_views, roots)) == sorted(set(roots.values()))
-
-
-def _views(home: Path) -> list[BundleView]:
-    from touchstone.bundle import BundleState
-    from touchstone.store.bundles import find_bundles
-
-    return [BundleState(found).refresh() for found in find_bundles(home / "runs")]
+    views = [BundleState(found).refresh() for found in find_bundles(tmp_path / "runs")]
+    assert eval_names(views) == roots
+    assert sorted(name for name, _ in one_per_eval(views, roots)) == sorted(set(roots.values()))
 
 
 # -- rankings
 
 
-def by_model(scores: dict[str, int]) -> Callable[[int], int]:
-    """Scores for make_bundle: each model has 24 answers, in the order of the mapping."""
+def by_model(scores: dict[str, int], answers: int = 24) -> Callable[[int], int]:
+    """Scores for make_bundle: each model has that many answers, in the order of the mapping."""
     values = list(scores.values())
-    return lambda i: values[i // 24]
+    return lambda i: values[i // answers]
 
 
 def test_a_ranking_by_mean_shares_places_and_says_so(tmp_path: Path) -> None:
-    scores = {"a": 3, "b": 5, "c": 3, "d": 1}
-    pack = {**PACK, "variants": PACK["variants"][:1], "prompts": PACK["prompts"] * 1}
-    bundle = make_bundle(
-        tmp_path / "r", models=scores, pack=pack, reports=False, score=lambda i: list(scores.values())[i // 12]
-    )
+    scores = {"a": 3, "b": 5, "c": 3, "d": 3}
+    pack = {**PACK, "variants": PACK["variants"][:1]}
+    score = by_model(scores, answers=12)
+    bundle = make_bundle(tmp_path / "r", models=scores, pack=pack, reports=False, score=score)
     ranked = ranking([view(bundle)])
     places = {place.cell.model: (place.number, place.tied) for place in ranked.places}
     # Answer 4 has a red flag and belongs to a: knocked out, so behind everything else.
-    assert places == {"b": (1, False), "c": (2, False), "d": (3, False), "a": (4, False)}
+    assert places == {"b": (1, False), "c": (2, True), "d": (2, True), "a": (4, False)}
     assert ranking_words(ranked, WORDS) == (
-        "By mean score, because there is no quality yet: b, then c, then d, then a."
+        "By mean score, because there is no quality yet: b, then c, d (tied), then a."
     )
 
 
@@ -133,10 +126,19 @@ def test_judges_agree_only_about_the_same_answers(tmp_path: Path) -> None:
     same = {"one": "one", "two": "one", "odd": "one"}
     apart = {"one": "one", "two": "one", "odd": "odd"}
     names = "m-two (kind), m-two (plain) (tied)"
-    assert agreement(rankings[:2], same, WORDS) == f"All 2 judges put {names} first."
-    assert agreement(rankings, apart, WORDS) == f"All 2 judges put {names} first."
+    assert agreement(rankings[:2], same, WORDS) == f"The 2 judges of the same answers put {names} first."
+    assert agreement(rankings, apart, WORDS) == f"The 2 judges of the same answers put {names} first."
     assert "do not agree on the first place" in agreement(rankings, same, WORDS)
     assert agreement(rankings[:1], same, WORDS) == ""
+
+
+def test_a_first_place_among_the_refused_is_no_praise(tmp_path: Path) -> None:
+    pack = {**PACK, "thresholds": {"recommend": 99, "limited": 98}}
+    views = [view(make_bundle(tmp_path / name, pack=pack)) for name in ("one", "two")]
+    rankings = [ranking([each]) for each in views]
+    same = {"one": "one", "two": "one"}
+    assert ranking_words(rankings[0], WORDS).startswith("None of them is recommended; by quality: ")
+    assert agreement(rankings, same, WORDS) == "The 2 judges of the same answers recommend none of them."
 
 
 def test_compare_shows_a_ranking_for_each_judge_and_each_eval_once(tmp_path: Path) -> None:
@@ -147,11 +149,11 @@ def test_compare_shows_a_ranking_for_each_judge_and_each_eval_once(tmp_path: Pat
     make_bundle(runs / "unjudged", models=["m-three"], judged=0, reports=False, events=False)
     page = page_of(tmp_path, "compare/index.html")
     captions = [caption.text for caption in page.all("caption")]
-    assert sorted(captions) == ["Judged by judge-a", "Judged by judge-b", "Speed and machines"]
+    assert sorted(map(str, captions)) == ["Judged by judge-a", "Judged by judge-b", "Speed and machines"]
     speeds = page.all("table")[2]
     models = sorted(code.text or "" for code in speeds.iter("code"))
     assert models == ["m-one", "m-three", "m-two"]
-    assert "a processor · Linux, 16.0\u00a0GB memory" in page.text
+    assert "a processor · Linux, 16.0 GB memory" in page.text
     assert any(link.endswith("compare-judges/index.html") for link in page.links())
 
 

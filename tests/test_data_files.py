@@ -133,7 +133,7 @@ def test_without_runs_there_are_heads_without_rows(tmp_path: Path) -> None:
     site = built(tmp_path)
     for name, table in TABLES.items():
         assert (site / "data" / f"{name}.json").read_text() == "[]\n"
-        assert (site / "data" / f"{name}.csv").read_text() == ",".join(table.columns) + "\n"
+        assert (site / "data" / f"{name}.csv").read_bytes().decode() == ",".join(table.columns) + "\r\n"
 
 
 def test_the_files_hold_no_texts(home: Path) -> None:
@@ -158,7 +158,7 @@ def test_any_value_survives_both_formats(value: Any) -> None:
     plain = _plain(value)
     assert strict(json.dumps(plain, allow_nan=False)) == plain
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerow(["x", _cell(plain)])
+    csv.writer(out, lineterminator="\r\n").writerow(["x", _cell(plain)])
     ((_, back),) = csv.reader(io.StringIO(out.getvalue(), newline=""), strict=True)
     assert back == as_text(plain)
     assert not (isinstance(value, str) and back.startswith(STARTS))

@@ -271,7 +271,7 @@ def test_the_page_names_winners_in_words_and_keeps_old_files_visible(tmp_path: P
 
 def test_a_constant_judge_is_called_one(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
-    constant = {"constant_score": 5, "constant_mean_abs_delta": 0.93, "skill": 0.0}
+    constant: dict[str, Any] = {"constant_score": 5, "constant_mean_abs_delta": 0.93, "skill": 0.0}
     quality(runs / "a", pack="p", judge_model="always-5", mean_abs_delta=0.93, **constant)
     quality(runs / "b", pack="p", judge_model="real", mean_abs_delta=1.1)
     page = page_of(tmp_path)

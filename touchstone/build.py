@@ -146,9 +146,9 @@ class Output:
         try:
             if not target.is_symlink() and target.is_file() and target.read_bytes() == data:
                 return False
-            target.parent.mkdir(parents=True, exist_ok=True)
             if not target.parent.resolve().is_relative_to(self.root.resolve()):
                 raise MachineError(f"{target}: a link in the output folder leads out of it; remove the link")
+            target.parent.mkdir(parents=True, exist_ok=True)
             replace_file(target, data)
         except OSError as error:
             raise machine_error(target, error) from error

@@ -61,26 +61,11 @@ class BundleState:
         return self._view()
 
     def _forget_replaced(self) -> None:
-        replaced = {name for name, tail in self._tails.items() if tail.replaced()}
-        if "answers.jsonl" in replaced:
-            # The slots change, and with them the place of everything.
+        """A log that shrank or is another now: everything is read afresh, as keys and slots may have come from it."""
+        # All tails are asked, so that each of them knows.
+        if any([tail.replaced() for tail in self._tails.values()]):
             self._rewinds += 1
             self._restart()
-            return
-        self._rewinds += len(replaced)
-        for name in replaced:
-            self._problems.pop(name, None)
-            match name:
-                case "judgements.jsonl":
-                    self._judge.forget_judgements()
-                case "judge_events.jsonl":
-                    self._judge.forget_events()
-                case "reports.jsonl":
-                    self._reports.clear()
-                case "events.jsonl":
-                    self._eval.forget_events()
-                case _:
-                    raise AssertionError(name)
 
     def _feed(self, name: str, line: Line, feed: Callable[[bytes, Line], None]) -> None:
         try:

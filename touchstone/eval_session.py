@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -145,11 +146,17 @@ def _host() -> dict[str, Any]:
     import psutil
 
     return {
-        "os": f"{platform.system()} {platform.release()}".strip() or None,
+        "os": _system(),
         "cpu": _cpu(),
         "ram_bytes": psutil.virtual_memory().total,
         "gpu": None,
     }
+
+
+def _system() -> str | None:
+    """Name and version, without the build suffixes that say nothing to anybody."""
+    version = re.match(r"\d+(\.\d+)?", platform.release())
+    return " ".join(filter(None, (platform.system(), version and version[0]))) or None
 
 
 def _cpu() -> str | None:

@@ -129,20 +129,12 @@ class EvalFold:
 
     def __init__(self, keys: KeyIndex | None = None) -> None:
         self.keys = KeyIndex() if keys is None else keys
-        self.forget_answers()
-        self.forget_events()
-
-    def forget_answers(self) -> None:
-        """answers.jsonl was replaced: it is read from its start again."""
         self._status = bytearray()
         self._at = array("q")
         self._measures = {name: array("d") for name in _MEASURES}
         self.categories: dict[str, str] = {}
         """prompt id to category, as the answers say."""
         self.last_ts: float | None = None
-
-    def forget_events(self) -> None:
-        """events.jsonl was replaced: it is read from its start again."""
         self.started = False
         self.ended: EvalDone | None = None
         self.announced: int | None = None

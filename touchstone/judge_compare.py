@@ -208,14 +208,12 @@ class PackGroup:
 def group_by_pack(rows: Iterable[JudgeQualityRow]) -> list[PackGroup]:
     """Groups by pack, its sha and the reference, in that order; rows without a pack in one group at the end."""
     groups: dict[tuple[str | None, str | None, str | None], list[JudgeQualityRow]] = {}
-    for row in rows:
-        key = (None, None, None) if row.pack is None else (row.pack, row.pack_sha, row.reference)
+    for row in sorted(rows, key=lambda row: _known_first(row.bundle, row.judge_model)):
+        known = row.pack is not None
+        key = (row.pack, row.pack_sha if known else None, row.reference if known else None)
         groups.setdefault(key, []).append(row)
-    result = []
-    for key in sorted(groups, key=lambda parts: _known_first(*parts)):
-        members = sorted(groups[key], key=lambda row: _known_first(row.bundle, row.judge_model))
-        result.append(PackGroup(*key, tuple(members), _winners(key[0], members)))
-    return result
+    ordered = sorted(groups.items(), key=lambda item: _known_first(*item[0]))
+    return [PackGroup(*key, tuple(members), _winners(key[0], members)) for key, members in ordered]
 
 
 def _winners(pack: str | None, rows: list[JudgeQualityRow]) -> dict[str, str | None]:

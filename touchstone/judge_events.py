@@ -249,16 +249,6 @@ class JudgeFold:
         if verdict.judge_model:
             self.full_judge_model = verdict.judge_model
 
-    def forget_judgements(self) -> None:
-        """judgements.jsonl was replaced: it is read from its start again."""
-        self._full = _Table()
-        self.has_judgements = False
-        self._recount()
-
-    def forget_events(self) -> None:
-        """judge_events.jsonl was replaced: it is read from its start again."""
-        self._begin()
-
     def add(self, event: JudgeEvent, at: int = -1) -> None:
         """A line of judge_events.jsonl, found again by `at`."""
         match event:

@@ -22,6 +22,8 @@ from touchstone.contracts.pack import Pack, Prompt
 from touchstone.errors import InputError, Issue
 from touchstone.jsonsource import Refused, clean_text, explain, parse_any
 
+RATIONALE_MIN: Final = 40
+"""Characters asked for, where a server enforces the schema; a shorter one is taken all the same."""
 RATIONALE_MAX: Final = 700
 """Characters; under a server's grammar a small model would else repeat itself to the end of its budget."""
 SUMMARY_MAX: Final = 400
@@ -103,7 +105,7 @@ def _mark(text: str) -> str:
 VERDICT_SCHEMA: Final[Mapping[str, Any]] = {
     "type": "object",
     "properties": {
-        "rationale": {"type": "string", "maxLength": RATIONALE_MAX},
+        "rationale": {"type": "string", "minLength": RATIONALE_MIN, "maxLength": RATIONALE_MAX},
         "red_flag": {"type": "boolean"},
         "score": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
     },
@@ -117,7 +119,7 @@ def report_schema(pack: Pack) -> Mapping[str, Any]:
     dimension = {
         "type": "object",
         "properties": {
-            "rationale": {"type": "string", "maxLength": RATIONALE_MAX},
+            "rationale": {"type": "string", "minLength": RATIONALE_MIN, "maxLength": RATIONALE_MAX},
             "score": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
         },
         "required": ["rationale", "score"],

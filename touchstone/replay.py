@@ -52,8 +52,9 @@ def play(replay: Replay, pause: Callable[[], None]) -> Iterator[int]:
     events = _lines(replay.source / "judge_events.jsonl")
     verdicts = _lines(replay.source / "judgements.jsonl")
     start = [line for line in events if b'"judge_start"' in line][-1:]
-    fresh = [line for line in events if b'"verdict"' in line]
-    end = [line for line in events if b'"master"' in line or b'"judge_done"' in line]
+    fresh = [line for line in events if b'"event":"verdict"' in line and b'"prior":true' not in line]
+    end = events[max((i for i, line in enumerate(events) if b'"judge_start"' in line), default=0) :]
+    end = [line for line in end if b'"event":"master"' in line or b'"event":"judge_done"' in line]
     _append(replay.target / "judge_events.jsonl", start)
     for index, line in enumerate(verdicts):
         _append(replay.target / "judgements.jsonl", [line])

@@ -71,11 +71,20 @@ class _Frame:
         self.size = 1
 
 
+_READ: Final = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")}
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+class _Tag(Exception):
+    """A tag that is not read here."""
+
+
 def _scalar(event: yaml.ScalarEvent) -> Any:
-    implicit = event.implicit
-    tag = event.tag if event.tag not in (None, "!") else None
-    if tag is None:
-        tag = _SCALARS.resolve(yaml.ScalarNode, event.value, implicit)
+    tag = event.tag if event.tag not in (None, "!") else _SCALARS.resolve(yaml.ScalarNode, event.value, event.implicit)
+    if tag == "tag:yaml.org,2002:value":
+        return event.value
+    if tag not in _READ:
+        raise _Tag(tag)
     return _SCALARS.construct_object(yaml.ScalarNode(tag, event.value))
 
 
@@ -174,9 +183,13 @@ class _Builder:
         self.count(event, 1)
         try:
             value = _scalar(event)
-        except yaml.YAMLError as error:
-            raise Unreadable([_mark_issue(self.source, error)]) from None
-        except (ValueError, OverflowError, KeyError):
+        except _Tag as tag:
+            name = str(tag).rpartition(":")[2]
+            remedy = "merge keys (<<) are not read here; write the keys out"
+            raise self.fail(
+                event, remedy if str(tag) == _MERGE else f"the tag !!{name} is not read here; remove it"
+            ) from None
+        except (yaml.YAMLError, ValueError, OverflowError, KeyError):
             raise self.fail(event, f"YAML cannot read {event.value[:40]!r} as what it looks like; quote it") from None
         path = self.place(event, value)
         if not isinstance(value, str):

@@ -99,6 +99,8 @@ def _sentence(error: ErrorDetails, raw: str | None) -> str:
         limit = next(iter(context.values()))
         got = "" if raw is None else f" (got {raw[:40]})"
         return f"must be {limits[kind]} {limit:g}{got}"
+    if kind == "too_short":
+        return f"must hold at least {context['min_length']} item(s)"
     if kind == "literal_error":
         return f"must be one of {context['expected']}"
     return error["msg"].removeprefix("Value error, ")
@@ -115,8 +117,14 @@ def dotted(path: Iterable[str | int]) -> str:
 def issues_of(error: ValidationError, document: yamlsource.Document, source: str) -> list[Issue]:
     """A pydantic error as issues with line, path and the way to mend it."""
     found = []
-    for item in error.errors(include_url=False, include_input=False):
+    items = error.errors(include_url=False, include_input=False)
+    for item in items:
         path: yamlsource.Path = tuple(part for part in item["loc"] if part != "[key]")
+        if item["type"] == "too_short" and any(
+            other["loc"][: len(path)] == path for other in items if other is not item
+        ):
+            # Its items are all wrong, and each of them says so itself.
+            continue
         line = document.line_of(path)
         where = dotted(path)
         text = _sentence(item, document.raw.get(path))

@@ -13,8 +13,8 @@
 
 Rates are fractions 0..1, quality_pct is per cent, *_s are seconds, *_tps tokens a second, times are ISO 8601 in UTC.
 Unknown is null, in CSV an empty field; true and false are written so. Recommendations are the wire values (Ja, Mit
-Einschränkung, Nein). JSON is a list of objects with sorted keys; CSV has a head line, also without rows. Names of
-columns stay; new ones come last.
+Einschränkung, Nein). JSON is a list of objects with sorted keys; CSV (UTF-8, RFC 4180) has a head line, also without
+rows. Names of columns stay; new ones come last.
 """
 
 from __future__ import annotations
@@ -204,7 +204,8 @@ def _json(site: Site, table: Table) -> bytes:
 
 def _csv(site: Site, table: Table) -> bytes:
     out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
+    # RFC 4180; and only characters of the line's end are quoted for sure, a lone \r among them.
+    writer = csv.writer(out, lineterminator="\r\n")
     writer.writerow(table.columns)
     for row in table.rows(site):
         writer.writerow([_cell(_plain(value)) for value in row])

@@ -27,7 +27,8 @@ MOST_ANSWERS: Final = 10**9
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
         if has_eval_page(bundle):
-            yield Page(f"{site.home(bundle)}eval/index.html", "eval.html", partial(_context, site, bundle))
+            path = f"{site.home(bundle)}eval/index.html"
+            yield Page(path, "eval.html", partial(_context, site, bundle), inputs=site.inputs(bundle))
 
 
 def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:

@@ -20,7 +20,8 @@ def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
         if bundle.quality_md is not None:
             path = f"{site.home(bundle)}judge-quality/index.html"
-            yield Page(path, "quality.html", partial(_context, site, bundle, bundle.quality_md))
+            context = partial(_context, site, bundle, bundle.quality_md)
+            yield Page(path, "quality.html", context, inputs=site.inputs(bundle))
 
 
 def _context(site: Site, bundle: BundleView, text: str, words: Words) -> Mapping[str, Any]:

@@ -107,9 +107,18 @@ def ranking_words(ranked: Ranking, words: Words) -> str:
     rest = sum(len(names) for names in groups[PLACES_NAMED:])
     if rest:
         text = words.n_("%(before)s, and %(n)s more", "%(before)s, and %(n)s more", rest, before=text)
+    if _none_recommended(ranked):
+        return words._("None of them is recommended; by quality: %(order)s.", order=text)
     if ranked.by_quality:
         return words._("By recommendation and quality: %(order)s.", order=text)
     return words._("By mean score, because there is no quality yet: %(order)s.", order=text)
+
+
+def _none_recommended(ranked: Ranking) -> bool:
+    """Whether the answer is no for every cell: then a first place is no praise."""
+    return ranked.by_quality and all(
+        place.row is not None and place.row.recommendation == NO for place in ranked.places if place.number
+    )
 
 
 def _tied(names: list[str], words: Words) -> str:
@@ -132,6 +141,12 @@ def agreement(rankings: Sequence[Ranking], evals: Mapping[str, str], words: Word
     alike = max(groups.values(), key=len, default=[])
     if len(alike) < 2:
         return ""
+    if all(map(_none_recommended, alike)):
+        return words.n_(
+            "The judge recommends none of them.",
+            "The %(n)s judges of the same answers recommend none of them.",
+            len(alike),
+        )
     shared = set.intersection(*({place.cell for place in each.places if place.number == 1} for each in alike))
     if not shared:
         return words.n_(
@@ -145,4 +160,9 @@ def agreement(rankings: Sequence[Ranking], evals: Mapping[str, str], words: Word
         if place.number == 1 and place.cell in shared
     ]
     best = names[0] if len(names) == 1 else _tied(names, words)
-    return words.n_("The judge puts %(cell)s first.", "All %(n)s judges put %(cell)s first.", len(alike), cell=best)
+    return words.n_(
+        "The judge puts %(cell)s first.",
+        "The %(n)s judges of the same answers put %(cell)s first.",
+        len(alike),
+        cell=best,
+    )
