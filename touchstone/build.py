@@ -15,11 +15,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final, assert_never
 
+from touchstone import pages
 from touchstone.bundle import BundleState
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.i18n import Words
 from touchstone.render import Renderer
-from touchstone.site import File, Page, Site, plan_site
+from touchstone.site import File, Page, Site
 from touchstone.store.bundles import find_bundles
 from touchstone.store.write import machine_error, replace_file, retry_locked
 from touchstone.view import BundleView
@@ -80,7 +81,7 @@ class Made:
 def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
     """Every path of the site."""
     words = [Words(lang, timezone) for lang in site.langs]
-    for item in plan_site(site):
+    for item in pages.plan(site):
         match item:
             case File():
                 yield Made(item.path, item.content)

@@ -62,8 +62,7 @@ class BundleState:
 
     def _forget_replaced(self) -> None:
         """A log that shrank or is another now: everything is read afresh, as keys and slots may have come from it."""
-        # All tails are asked, so that each of them knows.
-        if any([tail.replaced() for tail in self._tails.values()]):
+        if any(tail.replaced() for tail in self._tails.values()):
             self._rewinds += 1
             self._restart()
 

@@ -28,7 +28,7 @@ class EvalStart(Logged):
 
     event: Literal["eval_start"] = "eval_start"
     ts: Timestamp | None = None
-    total: Annotated[int, Field(ge=0)] | None = None
+    total: Annotated[int, Field(ge=0, le=10**15)] | None = None
     models: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
 
@@ -38,7 +38,7 @@ class AnswerEvent(Keyed):
 
     event: Literal["answer"] = "answer"
     ts: Timestamp | None = None
-    i: int | None = None
+    i: Annotated[int, Field(ge=-1, le=10**15)] | None = None
     status: Status | None = None
     error: str | None = None
     metrics: Metrics | None = None
@@ -50,8 +50,8 @@ class EvalDone(Logged):
 
     event: Literal["eval_done"] = "eval_done"
     ts: Timestamp | None = None
-    total: Annotated[int, Field(ge=0)] | None = None
-    answered: Annotated[int, Field(ge=0)] | None = None
+    total: Annotated[int, Field(ge=0, le=10**15)] | None = None
+    answered: Annotated[int, Field(ge=0, le=10**15)] | None = None
 
 
 EvalEvent = EvalStart | AnswerEvent | EvalDone
@@ -215,8 +215,8 @@ class EvalFold:
     def speeds(self) -> list[ModelSpeed]:
         """One entry a model, by first appearance. Failed answers count as errors, not into the speed."""
         groups: dict[str, list[int]] = {}
-        for number, status in enumerate(self._status):
-            if status != _UNSEEN:
+        for number in self.keys.at_slots(0, self.keys.slots):
+            if number < len(self._status) and self._status[number] != _UNSEEN:
                 cell = self.keys.cells[self.keys.cell_number(number)]
                 groups.setdefault(cell.model, []).append(number)
         return [self._speed(model, numbers) for model, numbers in groups.items()]

@@ -78,6 +78,9 @@ class Words:
         """A number with at most (int) or exactly (given `digits`) so many decimals; a dash for null."""
         if value is None:
             return UNKNOWN
+        if abs(value) >= 1e15:
+            # Nobody measured this; it only must not break a page.
+            return f"{float(value):.3g}"
         pattern = "#,##0" if digits == 0 or (digits is None and isinstance(value, int)) else "#,##0.###"
         if digits:
             pattern = "#,##0." + "0" * digits

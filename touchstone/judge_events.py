@@ -28,7 +28,7 @@ class JudgeStart(Logged):
 
     event: Literal["judge_start"] = "judge_start"
     ts: Timestamp | None = None
-    total: Annotated[int, Field(ge=0)] | None = None
+    total: Annotated[int, Field(ge=0, le=10**15)] | None = None
     judge_model: str | None = None
 
 
@@ -37,7 +37,7 @@ class VerdictEvent(Scored):
 
     event: Literal["verdict"] = "verdict"
     ts: Timestamp | None = None
-    i: int | None = None
+    i: Annotated[int, Field(ge=-1, le=10**15)] | None = None
     prior: bool | None = None
 
 
@@ -59,8 +59,8 @@ class JudgeDone(Logged):
 
     event: Literal["judge_done"] = "judge_done"
     ts: Timestamp | None = None
-    total: Annotated[int, Field(ge=0)] | None = None
-    scored: Annotated[int, Field(ge=0)] | None = None
+    total: Annotated[int, Field(ge=0, le=10**15)] | None = None
+    scored: Annotated[int, Field(ge=0, le=10**15)] | None = None
 
 
 JudgeEvent = JudgeStart | VerdictEvent | Master | JudgeDone
@@ -110,6 +110,7 @@ def verdict_event(verdict: Verdict, *, prior: bool) -> VerdictEvent:
     )
 
 
+_EVENTS_RANK: Final = 2**56
 NONE, UNSCORED = 0, 6
 """Marks beside the scores 1..5 in a table of verdicts."""
 
@@ -237,7 +238,8 @@ class JudgeFold:
         return None
 
     def _put(self, table: _Table, verdict: Scored, ts: float | None, at: int) -> None:
-        number = self.keys.number(verdict.key)
+        # Full verdicts first, then events: as if one file had been read after the other.
+        number = self.keys.number(verdict.key, at if table is self._full else _EVENTS_RANK + at)
         self._count(number, -1)
         table.put(number, verdict, ts, at)
         self._count(number, 1)

@@ -13,6 +13,7 @@ from touchstone.contracts.lines import Cell, Key
 
 _REPEAT_BITS = 20
 _PROMPT_BITS = 24
+_LAST = 2**62
 
 
 class KeyIndex:
@@ -26,6 +27,7 @@ class KeyIndex:
         self._ids: dict[int, int] = {}
         self._packed = array("q")
         self._slot = array("q")
+        self._rank = array("q")
         self._by_slot = array("q")
 
     def __len__(self) -> int:
@@ -41,8 +43,12 @@ class KeyIndex:
         """Lines of answers.jsonl seen so far, broken ones included."""
         return len(self._by_slot)
 
-    def number(self, key: Key) -> int:
-        """The number of `key`; a key seen for the first time gets the next one."""
+    def number(self, key: Key, rank: int = _LAST) -> int:
+        """The number of `key`; a key seen for the first time gets the next one.
+
+        `rank` says where it stood. Keys without an answer are ordered by their lowest rank, so that their order does
+        not depend on which of two growing files was read first.
+        """
         cell = Cell(key.model, key.variant)
         cell_no = self._cells.get(cell)
         if cell_no is None:
@@ -58,6 +64,9 @@ class KeyIndex:
             number = self._ids[packed] = len(self._packed)
             self._packed.append(packed)
             self._slot.append(-1)
+            self._rank.append(_LAST)
+        if rank < self._rank[number]:
+            self._rank[number] = rank
         return number
 
     def key(self, number: int) -> Key:
@@ -102,8 +111,7 @@ class KeyIndex:
         yield from self.at_slots(0, len(self._by_slot))
         yield from self.unanswered()
 
-    def unanswered(self) -> Iterator[int]:
+    def unanswered(self) -> list[int]:
         """Keys without an answer, by first appearance."""
-        for number in range(len(self._slot)):
-            if self._slot[number] < 0:
-                yield number
+        strays = [number for number, slot in enumerate(self._slot) if slot < 0]
+        return sorted(strays, key=lambda number: (self._rank[number], self.key(number)))

@@ -59,6 +59,9 @@ def markdown(text: str, below: int = 3) -> Markup:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1]) + below - 1)}"
+        elif token.type in ("th_open", "td_open") and token.attrs.pop("style", "") == "text-align:right":
+            # The content security policy forbids style attributes.
+            token.attrSet("class", "num")
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
 
 

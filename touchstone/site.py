@@ -1,12 +1,12 @@
 """The site as values: what it is made from, and what a page is. Pure.
 
 A page is a path, a template and a way to its context; a file is a path and a way to its bytes. `pages` has one module
-a page kind, each with `plan(site)`; `plan_site` is all of them. Nothing is rendered or written here.
+a page kind, each with `plan(site)`. Nothing is rendered or written here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from posixpath import relpath
@@ -98,9 +98,13 @@ class Site:
         """What a page of this bundle alone is made from; None where the bundle cannot tell."""
         return f"{bundle.revision}-{self.shape}" if bundle.revision else None
 
+    @cached_property
+    def _pack_homes(self) -> dict[str, str]:
+        return {bundle.name: home for home, bundles in self.packs.items() for bundle in bundles}
+
     def pack_home(self, bundle: BundleView) -> str | None:
         """The folder of the page of this bundle's pack; None without a readable pack."""
-        return next((home for home, bundles in self.packs.items() if bundle in bundles), None)
+        return self._pack_homes.get(bundle.name)
 
     def lang_root(self, lang: str) -> str:
         """Empty for the first language, else `<lang>/`."""
@@ -115,13 +119,6 @@ def relative(source: str, target: str, fragment: str = "") -> str:
     if ":" in link.split("/", 1)[0]:
         link = "./" + link
     return f"{link}#{quote(fragment)}" if fragment else link
-
-
-def plan_site(site: Site) -> Iterator[Page | File]:
-    """Every page and file of the site, each path once."""
-    from touchstone import pages
-
-    return pages.plan(site)
 
 
 def batches(count: int, size: int) -> Iterable[tuple[int, int, int]]:

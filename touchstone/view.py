@@ -105,7 +105,7 @@ class BundleView:
 
     @cached_property
     def cells(self) -> tuple[CellFacts, ...]:
-        """Facts of every cell: in the order of bundle.yaml, then by first appearance."""
+        """Facts of every cell: in the order of bundle.yaml, then by name."""
         answers = self.eval.answers_per_cell()
         numbers = {cell: number for number, cell in enumerate(self.keys.cells)}
         facts = []
@@ -119,9 +119,20 @@ class BundleView:
 
     def _cell_order(self) -> list[Cell]:
         manifest = self.manifest
-        present = dict.fromkeys([*self.keys.cells, *self.reports])
+        present = {*self.keys.cells, *self.reports}
         listed = [] if manifest is None else [Cell(m, v) for m in manifest.models for v in manifest.variants]
-        return [*(cell for cell in listed if cell in present), *(cell for cell in present if cell not in set(listed))]
+        known = dict.fromkeys(cell for cell in listed if cell in present)
+        return [*known, *sorted(present - known.keys())]
+
+    @cached_property
+    def strays(self) -> list[int]:
+        """Numbers of keys without an answer, by first appearance."""
+        return self.keys.unanswered()
+
+    @cached_property
+    def stray_positions(self) -> dict[int, int]:
+        """Number of a key without an answer to its place among them."""
+        return {number: position for position, number in enumerate(self.strays)}
 
     @cached_property
     def rows(self) -> tuple[MasterRow, ...]:

@@ -189,7 +189,7 @@ class _Builder:
             raise self.fail(
                 event, remedy if str(tag) == _MERGE else f"the tag !!{name} is not read here; remove it"
             ) from None
-        except (yaml.YAMLError, ValueError, OverflowError, KeyError):
+        except (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError):
             raise self.fail(event, f"YAML cannot read {event.value[:40]!r} as what it looks like; quote it") from None
         path = self.place(event, value)
         if not isinstance(value, str):

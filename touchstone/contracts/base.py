@@ -49,10 +49,10 @@ def _positive_zero(value: float) -> float:
     return value + 0.0 if value == 0 else value
 
 
-Timestamp = Annotated[float, BeforeValidator(_seconds), AfterValidator(_positive_zero)]
-"""Seconds since the Unix epoch, UTC."""
+Timestamp = Annotated[float, BeforeValidator(_seconds), Field(ge=-1e11, le=1e12), AfterValidator(_positive_zero)]
+"""Seconds since the Unix epoch, UTC; year 33,658 is the limit."""
 
-Measure = Annotated[float, Field(ge=0), AfterValidator(_positive_zero)]
+Measure = Annotated[float, Field(ge=0, le=1e18), AfterValidator(_positive_zero)]
 """A measured amount: finite, not negative."""
 
 Name = Annotated[str, Field(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f\x7f]+$")]

@@ -57,9 +57,9 @@ class Metrics(Logged):
     """Until the first reasoning or content token."""
     total_s: Measure | None = None
     """Until the end of the stream."""
-    prompt_tokens: Annotated[int, Field(ge=0)] | None = None
-    completion_tokens: Annotated[int, Field(ge=0)] | None = None
-    cached_tokens: Annotated[int, Field(ge=0)] | None = None
+    prompt_tokens: Annotated[int, Field(ge=0, le=10**15)] | None = None
+    completion_tokens: Annotated[int, Field(ge=0, le=10**15)] | None = None
+    cached_tokens: Annotated[int, Field(ge=0, le=10**15)] | None = None
     prompt_tps: Measure | None = None
     gen_tps: Measure | None = None
     load_s: Measure | None = None
@@ -111,7 +111,7 @@ class Verdict(Scored):
     """A line of judgements.jsonl: what the judge said about one answer."""
 
     ts: Timestamp | None = None
-    i: int | None = None
+    i: Annotated[int, Field(ge=-1, le=10**15)] | None = None
     judge_model: str | None = None
     prompt_sha: str | None = None
     answer_sha: str | None = None
@@ -130,7 +130,7 @@ class Report(Logged):
     dim_scores: dict[str, Score | None]
     dim_rationales: dict[str, str | None] = {}
     summary: str | None = None
-    answers_seen: Annotated[int, Field(ge=0)] | None = None
+    answers_seen: Annotated[int, Field(ge=0, le=10**15)] | None = None
     answers_sha: str | None = None
     """Over the answers of the cell; a report on other answers is asked for again. Null counts as unchanged."""
     prompt_sha: str | None = None

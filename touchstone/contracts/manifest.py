@@ -28,7 +28,7 @@ class Host(Lenient):
 
     os: str | None = None
     cpu: str | None = None
-    ram_bytes: int | None = Field(None, ge=0)
+    ram_bytes: int | None = Field(None, ge=0, le=10**18)
     gpu: str | None = None
 
 
@@ -41,11 +41,11 @@ class Manifest(Lenient):
     pack: PackRef | None = None
     models: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    repeats: int | None = Field(None, ge=1)
+    repeats: int | None = Field(None, ge=1, le=1_000_000)
     params: dict[str, Any] | None = None
     endpoint: str | None = None
     host: Host | None = None
-    peak_ram_bytes: int | None = Field(None, ge=0)
+    peak_ram_bytes: int | None = Field(None, ge=0, le=10**18)
     derived_from: str | None = None
     source: str | None = None
 

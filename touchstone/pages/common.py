@@ -57,8 +57,7 @@ def verdict_page(bundle: BundleView, number: int) -> int:
     slot = bundle.keys.slot(number)
     if slot is not None:
         return slot // VERDICT_ROWS + 1
-    position = next(i for i, other in enumerate(bundle.keys.unanswered()) if other == number)
-    return answer_pages(bundle) + position // VERDICT_ROWS + 1
+    return answer_pages(bundle) + bundle.stray_positions[number] // VERDICT_ROWS + 1
 
 
 def answer_pages(bundle: BundleView) -> int:

@@ -72,9 +72,9 @@ def _feed(site: Site, base: str) -> bytes:
 
 
 def _sitemap(site: Site, base: str) -> bytes:
-    from touchstone.site import plan_site
+    from touchstone import pages as every
 
-    pages = (page.path for page in plan_site(site) if isinstance(page, Page) and not page.once)
+    pages = (page.path for page in every.plan(site) if isinstance(page, Page) and not page.once)
     urls = (_address(base, site.lang_root(lang) + path) for path in pages for lang in site.langs)
     body = "\n".join(f"<url><loc>{url}</loc></url>" for url in islice(urls, SITEMAP_URLS))
     return (

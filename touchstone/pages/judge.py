@@ -88,9 +88,10 @@ def _flag(site: Site, bundle: BundleView, number: int, titles: dict[str, str]) -
 
 def newest(bundle: BundleView) -> list[Seen]:
     """The newest verdicts, newest first; those without a time come last."""
-    everything = (bundle.judge.seen(number) for number in range(len(bundle.keys)))
+    everything = (bundle.judge.seen(number) for number in bundle.keys.in_order())
     known = (seen for seen in everything if seen is not None)
-    return heapq.nlargest(NEWEST_ROWS, known, key=lambda s: (-math.inf if math.isnan(s.ts) else s.ts, -s.number))
+    # nlargest keeps the order of equals: of two verdicts at one moment the one with the lower slot comes first.
+    return heapq.nlargest(NEWEST_ROWS, known, key=lambda seen: -math.inf if math.isnan(seen.ts) else seen.ts)
 
 
 def histogram(tally: Tally, words: Words) -> dict[str, Any]:

@@ -183,13 +183,20 @@ def _facts(bundle: BundleView, words: Words) -> list[tuple[str, str]]:
         (words._("Answers"), words.number(bundle.eval.done)),
         (words._("Repeats"), words.number(manifest.repeats) if manifest.repeats and manifest.repeats > 1 else None),
         (words._("Endpoint"), manifest.endpoint),
-        (words._("Temperature"), str(params["temperature"]) if params.get("temperature") is not None else None),
-        (words._("Token limit"), str(params["max_tokens"]) if params.get("max_tokens") is not None else None),
+        (words._("Temperature"), _setting(params.get("temperature"), words)),
+        (words._("Token limit"), _setting(params.get("max_tokens"), words)),
         (words._("Machine"), " · ".join(filter(None, (host.cpu, host.os))) if host else None),
         (words._("Memory"), words.bytes(host.ram_bytes) if host and host.ram_bytes else None),
         (words._("Source"), manifest.source),
     ]
     return facts + [(name, value) for name, value in known if value]
+
+
+def _setting(value: Any, words: Words) -> str | None:
+    """A number from bundle.yaml's params; whatever else stands there is left out."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not -1e15 < value < 1e15:
+        return None
+    return words.number(value)
 
 
 def _pack_link(site: Site, bundle: BundleView) -> Link | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from touchstone.i18n import Words
@@ -17,8 +16,7 @@ def page_count(bundle: BundleView) -> int:
     """Verdict pages of a bundle: those of the answers, then those of keys without an answer. 0 before any verdict."""
     if not bundle.judge.done:
         return 0
-    unanswered = sum(1 for _ in bundle.keys.unanswered())
-    return answer_pages(bundle) + -(-unanswered // VERDICT_ROWS)
+    return answer_pages(bundle) + -(-len(bundle.strays) // VERDICT_ROWS)
 
 
 def plan(site: Site) -> Iterator[Page]:
@@ -35,7 +33,7 @@ def numbers_on(bundle: BundleView, page: int) -> Iterable[int]:
     if page <= answered:
         return bundle.keys.at_slots((page - 1) * VERDICT_ROWS, page * VERDICT_ROWS)
     start = (page - answered - 1) * VERDICT_ROWS
-    return islice(bundle.keys.unanswered(), start, start + VERDICT_ROWS)
+    return bundle.strays[start : start + VERDICT_ROWS]
 
 
 def _context(site: Site, bundle: BundleView, number: int, last: int, words: Words) -> Mapping[str, Any]:
