@@ -24,19 +24,20 @@ from touchstone.pages import (
 )
 from touchstone.site import File, Page, Site
 
+# Pages that lead to others come after them: whoever follows a link meanwhile finds the page there.
 KINDS = (
-    index,
-    result,
     answers,
-    judge,
     verdicts,
     flagged,
+    judge,
     eval,
     quality,
+    result,
     packs,
+    data,
     compare,
     compare_judges,
-    data,
+    index,
     extras,
 )
 
