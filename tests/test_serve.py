@@ -94,7 +94,7 @@ def test_bundles_that_appear_and_vanish_are_followed(cli: Cli) -> None:
         assert "All 48 verdicts are in." in get(url + "runs/second/judge/index.html")
         (cli.home / "runs" / "second").rename(cli.home / "elsewhere" / "gone")
         wait_for(lambda: "runs/second/index.html" not in get(url))
-        assert not (cli.home / "public" / "runs" / "second").exists()
+        wait_for(lambda: not (cli.home / "public" / "runs" / "second").exists())
 
 
 def test_demo_once_builds_the_samples_and_labels_the_replay(cli: Cli) -> None:
