@@ -26,11 +26,17 @@ def _stage(home: Path) -> tuple[Options, Replay]:
     """Copies of the samples in `home`, and one of them ready to be replayed."""
     runs = home / "runs"
     shutil.copytree(sample_runs(), runs, ignore=shutil.ignore_patterns(".*"))
-    recorded = [found.path for found in find_bundles(runs) if (found.path / "judge_events.jsonl").is_file()]
+    recorded = [found.path for found in find_bundles(runs) if _is_recorded(found.path)]
     if not recorded:
         raise BundleError(f"{sample_runs()}: holds no recorded judge run to replay")
     options = Options(runs=runs, out=home / "public", langs=("en", "de"), state_home=home)
-    return options, prepare(recorded[-1], runs)
+    # The longest one has most to watch.
+    longest = max(recorded, key=lambda path: ((path / "judgements.jsonl").stat().st_size, path.name))
+    return options, prepare(longest, runs)
+
+
+def _is_recorded(bundle: Path) -> bool:
+    return all((bundle / name).is_file() for name in ("judge_events.jsonl", "judgements.jsonl"))
 
 
 def once(note: Note) -> Path:

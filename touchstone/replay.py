@@ -14,6 +14,9 @@ from typing import Final
 
 import yaml
 
+from touchstone.contracts.lines import Key, Verdict
+from touchstone.jsonsource import Refused, parse_model
+from touchstone.judge_events import JudgeStart, VerdictEvent, read_event
 from touchstone.store.bundles import read_document
 from touchstone.store.lines import LogTail
 
@@ -47,19 +50,47 @@ def _lines(path: Path) -> list[bytes]:
     return [line.data + b"\n" for line in LogTail(path).read() if line.data]
 
 
+def _channel(path: Path) -> tuple[list[bytes], dict[Key, bytes], list[bytes]]:
+    """The recorded channel: the last start, the last event of each key, and what came after the last verdict."""
+    start: list[bytes] = []
+    verdicts: dict[Key, bytes] = {}
+    end: list[bytes] = []
+    for line in _lines(path):
+        try:
+            event = read_event(line)
+        except Refused:
+            continue
+        match event:
+            case JudgeStart():
+                start, end = [line], []
+            case VerdictEvent():
+                if not event.prior or event.key not in verdicts:
+                    verdicts[event.key] = line
+            case _:
+                end.append(line)
+    return start, verdicts, end
+
+
+def _in_time(path: Path) -> list[tuple[Key, bytes]]:
+    """The recorded verdicts, in the order in which they were given."""
+    verdicts = []
+    for line in _lines(path):
+        try:
+            verdict = parse_model(Verdict, line)
+        except Refused:
+            continue
+        verdicts.append((verdict.ts or 0.0, verdict.key, line))
+    return [(key, line) for _, key, line in sorted(verdicts, key=lambda item: item[0])]
+
+
 def play(replay: Replay, pause: Callable[[], None]) -> Iterator[int]:
     """Write the recorded lines, a verdict and its event at a time; yields how many verdicts stand. `pause` between."""
-    events = _lines(replay.source / "judge_events.jsonl")
-    verdicts = _lines(replay.source / "judgements.jsonl")
-    start = [line for line in events if b'"judge_start"' in line][-1:]
-    fresh = [line for line in events if b'"event":"verdict"' in line and b'"prior":true' not in line]
-    end = events[max((i for i, line in enumerate(events) if b'"judge_start"' in line), default=0) :]
-    end = [line for line in end if b'"event":"master"' in line or b'"event":"judge_done"' in line]
+    start, events, end = _channel(replay.source / "judge_events.jsonl")
     _append(replay.target / "judge_events.jsonl", start)
-    for index, line in enumerate(verdicts):
+    for index, (key, line) in enumerate(_in_time(replay.source / "judgements.jsonl"), 1):
         _append(replay.target / "judgements.jsonl", [line])
-        _append(replay.target / "judge_events.jsonl", fresh[index : index + 1])
-        yield index + 1
+        _append(replay.target / "judge_events.jsonl", [events[key]] if key in events else [])
+        yield index
         pause()
     _append(replay.target / "reports.jsonl", _lines(replay.source / "reports.jsonl"))
     if (replay.source / "scorecard.md").is_file():
