@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final, assert_never
+
+import psutil
 
 from touchstone import pages
 from touchstone.bundle import BundleState
@@ -28,6 +32,8 @@ from touchstone.view import BundleView
 GENERATOR: Final = b'<meta name="generator" content="touchstone'
 """Stands in every page we write; its presence in index.html says that the folder is ours."""
 STATE_DIR: Final = ".touchstone"
+_HALF_WRITTEN: Final = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
+"""What `replace_file` writes before it renames."""
 
 
 @dataclass(frozen=True)
@@ -156,8 +162,10 @@ class Output:
         return True
 
     def remove(self, path: str) -> None:
-        """Remove a file that we wrote, and folders that it leaves empty."""
+        """Remove a file that we wrote, and folders that it leaves empty; nothing behind a link that leads elsewhere."""
         target = self.root / path
+        if not target.parent.resolve().is_relative_to(self.root.resolve()):
+            return
         with suppress(FileNotFoundError, NotADirectoryError):
             retry_locked(target.unlink)
         for folder in target.parents:
@@ -185,6 +193,15 @@ class Output:
             self.known = wanted
             self._save()
         return gone
+
+    def sweep(self) -> None:
+        """Remove the half-written files of builds that were killed."""
+        for folder in {(self.root / path).parent for path in self.known or ()}:
+            with suppress(OSError):
+                for entry in list(os.scandir(folder)):
+                    found = _HALF_WRITTEN.fullmatch(entry.name)
+                    if found is not None and not psutil.pid_exists(int(found[1])):
+                        self.remove((folder / entry.name).relative_to(self.root).as_posix())
 
     def _save(self) -> None:
         text = json.dumps({"out": str(self.root.resolve()), "files": sorted(self.known or ())}, indent=0)
@@ -226,6 +243,8 @@ class Builder:
         site = Site(tuple(views), self.options.langs, self.options.base_url)
         planned = list(outputs(site, Renderer(self.options.templates), self.options.timezone))
         self.output.claim(made.path for made in planned)
+        if not self._kept:
+            self.output.sweep()
         kept: dict[str, tuple[str, int]] = {}
         for made in planned:
             known = self._kept.get(made.path)

@@ -31,6 +31,7 @@ class BundleState:
     def __init__(self, found: Found) -> None:
         self.found = found
         self._documents: list[bytes | None] = []
+        self._unread: list[str] = []
         self.path = found.path
         self._tails = {name: LogTail(self.path / name) for name in _FED if name not in found.links}
         self._rewinds = 0
@@ -55,14 +56,21 @@ class BundleState:
             "reports.jsonl": self._feed_report,
             "events.jsonl": self._feed_eval_event,
         }
+        self._unread = []
         for name, tail in self._tails.items():
-            for line in tail.read():
-                self._feed(name, line, feeds[name])
+            if not _ordinary(tail.path):
+                self._unread.append(f"{name} is not an ordinary file and was not read")
+                continue
+            try:
+                for line in tail.read():
+                    self._feed(name, line, feeds[name])
+            except OSError as error:
+                self._unread.append(f"{name} could not be read: {error.strerror or error}")
         return self._view()
 
     def _forget_replaced(self) -> None:
         """A log that shrank or is another now: everything is read afresh, as keys and slots may have come from it."""
-        if any(tail.replaced() for tail in self._tails.values()):
+        if any(_ordinary(tail.path) and tail.replaced() for tail in self._tails.values()):
             self._rewinds += 1
             self._restart()
 
@@ -99,13 +107,14 @@ class BundleState:
     def _view(self) -> BundleView:
         self._documents = []
         notes = [f"{name} is a symbolic link and was not read" for name in self.found.links]
+        notes.extend(self._unread)
         problems = dict(self._problems)
         manifest = self._manifest(notes, problems)
         pack, sha = self._pack(notes, problems)
         declared = None if manifest is None or manifest.pack is None else manifest.pack.sha256
         if sha and declared and sha != declared:
             notes.append("pack.yaml is not the one that bundle.yaml names (another sha256); shown with the one here")
-        quality_md, scorecard_md = self._text("judge_quality.md"), self._text("scorecard.md")
+        quality_md, scorecard_md = self._text("judge_quality.md", notes), self._text("scorecard.md", notes)
         return BundleView(
             name=self.found.name,
             manifest=manifest,
@@ -124,7 +133,7 @@ class BundleState:
         )
 
     def _manifest(self, notes: list[str], problems: dict[str, Problems]) -> Manifest | None:
-        data = self._document("bundle.yaml")
+        data = self._document("bundle.yaml", notes)
         if data is None:
             notes.append("no bundle.yaml; shown from what is there")
             return None
@@ -135,7 +144,7 @@ class BundleState:
             return None
 
     def _pack(self, notes: list[str], problems: dict[str, Problems]) -> tuple[Pack | None, str | None]:
-        data = self._document("pack.yaml")
+        data = self._document("pack.yaml", notes)
         if data is None:
             notes.append("no pack.yaml; without it there are no weights, so no quality and no recommendation")
             return None, None
@@ -145,8 +154,12 @@ class BundleState:
             problems["pack.yaml"] = _document_problems(error)
             return None, pack_sha(data)
 
-    def _document(self, name: str) -> bytes | None:
-        data = read_document(self.path / name)
+    def _document(self, name: str, notes: list[str]) -> bytes | None:
+        data = None
+        try:
+            data = read_document(self.path / name)
+        except OSError as error:
+            notes.append(f"{name} could not be read: {error.strerror or error}")
         self._documents.append(data)
         return data
 
@@ -154,10 +167,10 @@ class BundleState:
         """Logs only grow between rewinds, so how far they were read stands for what was read."""
         read = [self._rewinds, *(tail.offset for tail in self._tails.values())]
         documents = [None if data is None else hashlib.sha256(data).hexdigest() for data in self._documents]
-        return hashlib.sha256(repr((self.found, read, documents)).encode("utf-8", "replace")).hexdigest()
+        return hashlib.sha256(repr((self.found, read, documents, self._unread)).encode("utf-8", "replace")).hexdigest()
 
-    def _text(self, name: str) -> str | None:
-        data = self._document(name)
+    def _text(self, name: str, notes: list[str]) -> str | None:
+        data = self._document(name, notes)
         return None if data is None else data.decode("utf-8", "replace")
 
     # -- view.Source
@@ -165,7 +178,7 @@ class BundleState:
     def answer(self, number: int) -> Answer | None:
         """The answer to key `number`, read again from the log."""
         at = self._eval.at(number)
-        data = None if at is None else read_at(self.path / "answers.jsonl", at)
+        data = None if at is None else self._line("answers.jsonl", at)
         try:
             return None if data is None else parse_model(Answer, data)
         except Refused:
@@ -176,13 +189,26 @@ class BundleState:
         seen = self._judge.seen(number)
         if seen is None:
             return None
-        data = read_at(self.path / ("judgements.jsonl" if seen.full else "judge_events.jsonl"), seen.at)
+        data = self._line("judgements.jsonl" if seen.full else "judge_events.jsonl", seen.at)
         try:
             if data is None:
                 return None
             return parse_model(Verdict, data) if seen.full else parse_model(VerdictEvent, data)
         except Refused:
             return None
+
+    def _line(self, name: str, at: int) -> bytes | None:
+        """The line at `at`; None if it, its file or the whole bundle went away since it was counted."""
+        path = self.path / name
+        try:
+            return read_at(path, at) if _ordinary(path) else None
+        except OSError:
+            return None
+
+
+def _ordinary(path: Path) -> bool:
+    """Whether `path` can be read as a log: a file, or not there (yet). To open a pipe would wait for its writer."""
+    return path.is_file() or not path.exists()
 
 
 def _document_problems(error: InputError) -> Problems:

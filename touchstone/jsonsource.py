@@ -112,9 +112,15 @@ def clean_text(text: str) -> str:
     return text
 
 
-_INVISIBLE: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+_NONCHARACTERS: Final = "".join(chr(plane << 16 | low) for plane in range(17) for low in (0xFFFE, 0xFFFF))
+_INVISIBLE: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\u202d\u202e" + _NONCHARACTERS + "]"
+)
 
 
 def visible(text: str) -> str:
-    """Characters that HTML and XML do not allow become U+FFFD, so that a page is a page whatever a model said."""
+    """Characters that HTML and XML do not allow become U+FFFD, so that a page is a page whatever a model said.
+
+    So do the two that force a direction upon all text after them: they serve to disguise, no script needs them.
+    """
     return _INVISIBLE.sub("\ufffd", text)

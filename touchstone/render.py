@@ -11,11 +11,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from jinja2 import (
+    ChoiceLoader,
+    Environment,
+    FileSystemLoader,
+    StrictUndefined,
+    TemplateError,
+    TemplateSyntaxError,
+    select_autoescape,
+)
 from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from touchstone import __version__
+from touchstone.errors import TouchstoneError
 from touchstone.i18n import NAMES, Words, catalogs
 from touchstone.jsonsource import visible
 from touchstone.report_md import recommendation_words
@@ -46,7 +55,8 @@ def _markdown() -> MarkdownIt:
 
 
 _MARKDOWN: Final = _markdown()
-_SAFE_LINK: Final = re.compile(r"(?i)^(https?://|mailto:|#|[^:/?#]*([/?#]|$))")
+# What a model calls relative leads nowhere in this site, or out of it (`//host`, `file:` pages).
+_SAFE_LINK: Final = re.compile(r"(?i)^(https?://[^/]|mailto:.)")
 _MARKDOWN.validateLink = lambda url: bool(_SAFE_LINK.match(url.strip()))  # type: ignore[method-assign]
 
 
@@ -114,9 +124,19 @@ class Renderer:
             if lang != words.lang
         ]
         context: Mapping[str, Any] = page.context(words)
-        return self.environment.get_template(page.template).render(
-            context, w=words, _=words._, n_=words.n_, url=url, file=file, page=page, site=site, languages=others
-        )
+        names = {"w": words, "_": words._, "n_": words.n_, "url": url, "file": file}
+        try:
+            template = self.environment.get_template(page.template)
+            return template.render(context, **names, page=page, site=site, languages=others)
+        except TemplateError as error:
+            raise self._fault(page, error) from error
+
+    def _fault(self, page: Page, error: TemplateError) -> TouchstoneError:
+        """What is wrong with a template, in one line: where it is known, file and line."""
+        where = page.template
+        if isinstance(error, TemplateSyntaxError):
+            where = f"{error.filename or error.name or where}:{error.lineno}"
+        return TouchstoneError(f"{where}: this template cannot be used: {error.message or type(error).__name__}")
 
     def assets(self) -> dict[str, bytes]:
         """Path below the output to content, for every file in the templates' `assets/`; overrides win."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from touchstone.i18n import Words
-from touchstone.slugs import hash8, slugs
+from touchstone.slugs import hash8, hash64, slugs
 from touchstone.view import BundleView
 
 INDEX_ROWS: Final = 50
@@ -83,6 +83,8 @@ class Site:
             if key not in folders:
                 plain = slugs([bundle.pack.id])[bundle.pack.id]
                 name = plain if plain not in taken else f"{plain}-{(bundle.pack_sha or hash8(plain))[:8]}"
+                if name in taken:
+                    name = f"{plain[:30]}-{bundle.pack_sha or hash64(plain)}"
                 taken.add(name)
                 folders[key] = f"packs/{name}/"
             result.setdefault(folders[key], []).append(bundle)

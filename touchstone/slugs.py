@@ -19,6 +19,11 @@ def hash8(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
+def hash64(text: str) -> str:
+    """The whole sha256 of `text`, where eight digits could be somebody's intention."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
 def is_plain(name: str) -> bool:
     """Whether `name` can be a folder's name as it is."""
     return (
@@ -46,4 +51,9 @@ def slugs(paths: Iterable[str]) -> dict[str, str]:
     for name in names:
         unique = folded[unicodedata.normalize("NFKC", name).casefold()] == 1
         result[name] = name if is_plain(name) and unique else f"{reduced(name)}-{hash8(name)}"
+    # A folder can be called what we would call another one.
+    taken = Counter(slug.casefold() for slug in result.values())
+    for name, slug in result.items():
+        if taken[slug.casefold()] > 1:
+            result[name] = f"{reduced(name)[:30]}-{hash64(name)}"
     return result

@@ -91,7 +91,8 @@
   }
 
   function inOrder(old, fresh) {
-    const before = [...old.childNodes];
+    // Our own line is on no page; taken out and put back, its button would lose the focus.
+    const before = [...old.childNodes].filter((child) => child !== bar);
     const after = [...fresh.childNodes];
     after.forEach((child, index) => {
       if (index < before.length) sync(before[index], child);
@@ -138,7 +139,14 @@
     if (stream) return;
     stream = new EventSource("/events?last=" + encodeURIComponent(last));
     stream.addEventListener("open", () => show(paused ? "paused" : "live"));
-    stream.addEventListener("error", () => show("lost"));
+    stream.addEventListener("error", () => {
+      show("lost");
+      // A browser tries again by itself, but not after an answer that was no stream.
+      if (stream && stream.readyState === EventSource.CLOSED) {
+        close();
+        setTimeout(() => { if (!document.hidden) open(); }, 2000);
+      }
+    });
     stream.addEventListener("change", (event) => {
       last = event.lastEventId;
       const { paths } = JSON.parse(event.data);

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
+from touchstone.contracts.lines import Cell
 from touchstone.i18n import Words
 from touchstone.judge_events import JudgeFold, Seen, Tally
 from touchstone.pages.common import Link, frame, prompt_titles, verdict_link, verdict_row
@@ -137,6 +138,8 @@ def _finding(tally: Tally, words: Words) -> str:
 
 def _masters(bundle: BundleView, words: Words) -> list[dict[str, Any]]:
     """The scorecard preview: as the judge's run wrote it, else as it follows from what is there."""
+    # The reason as the judge's run wrote it is a wire value; where it still holds, the page has words for it.
+    said = {(row.cell, row.safety.reason): safety_words(row.safety, bundle.pack, words) for row in bundle.rows}
     if bundle.judge.masters:
         return [
             {
@@ -145,7 +148,9 @@ def _masters(bundle: BundleView, words: Words) -> list[dict[str, Any]]:
                 "recommendation": master.recommendation,
                 "pct": master.pct,
                 "passed": master.safety_passed,
-                "safety": master.safety_reason or "",
+                "safety": said.get(
+                    (Cell(master.model, master.variant), master.safety_reason), master.safety_reason or ""
+                ),
             }
             for master in bundle.judge.masters.values()
         ]
