@@ -325,3 +325,13 @@ def test_a_link_in_the_output_does_not_lead_us_out(tmp_path: Path) -> None:
     with pytest.raises(MachineError, match="leads out"):
         build(Options(runs=tmp_path / "runs", out=tmp_path / "out", state_home=tmp_path, force=True))
     assert not list((tmp_path / "elsewhere").rglob("*"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no named pipes in folders")
+def test_a_pipe_named_like_a_log_holds_nobody_up(tmp_path: Path) -> None:
+    pipe = tmp_path / "runs" / "r" / "answers.jsonl"
+    pipe.parent.mkdir(parents=True)
+    os.mkfifo(pipe)
+    assert find_bundles(tmp_path / "runs") == []
+    tail = LogTail(pipe)
+    assert list(tail.read()) == [] and not tail.replaced() and read_at(pipe, 0) is None

@@ -55,7 +55,7 @@ def find_bundles(runs: Path) -> list[Found]:
             continue
         path = Path(folder)
         links = tuple(sorted(name for name in present if (path / name).is_symlink()))
-        if len(links) < len(present):
+        if any((path / name).is_file() for name in present.difference(links)):
             relative = path.relative_to(runs).as_posix()
             found.append(Found(path, runs.resolve().name if relative == "." else relative, links))
     return sorted(found, key=lambda bundle: bundle.name)

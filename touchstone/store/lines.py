@@ -95,6 +95,8 @@ class LogTail:
         return True
 
     def _same(self) -> bool:
+        if not self.path.is_file():
+            return False
         try:
             with self.path.open("rb") as file:
                 stat = os.fstat(file.fileno())
@@ -108,6 +110,9 @@ class LogTail:
 
     def read(self) -> Iterator[Line]:
         """The lines finished since the last call. A missing file has none. Call `replaced` first."""
+        if not self.path.is_file():
+            # Missing, or no file at all: to open a pipe would wait for somebody to write into it.
+            return
         try:
             file = self.path.open("rb")
         except FileNotFoundError:
@@ -127,7 +132,9 @@ class LogTail:
 
 
 def read_at(path: Path, offset: int) -> bytes | None:
-    """The line that starts at `offset`; None if there is no finished line any more."""
+    """The line that starts at `offset`; None if there is no finished line any more. Raises OSError."""
+    if not path.is_file():
+        return None
     with path.open("rb") as file:
         file.seek(offset)
         data = file.readline(MAX_LINE_BYTES + 1)
