@@ -22,6 +22,7 @@ from touchstone.pages.common import (
 from touchstone.report_md import safety_words
 from touchstone.scorecard import LIMITED, NO, YES, MasterRow
 from touchstone.site import File, Page, Site
+from touchstone.slugs import hash8
 from touchstone.view import BundleView
 
 MATRIX_PROMPTS: Final = 60
@@ -101,6 +102,7 @@ def _row(row: MasterRow, bundle: BundleView, words: Words) -> dict[str, Any]:
     scores = {} if row.report is None else row.report.dim_scores
     dimensions = () if bundle.pack is None else bundle.pack.dimensions
     return {
+        "id": "c-" + hash8("\n".join(row.cell)),
         "model": row.cell.model,
         "variant": row.cell.variant,
         "recommendation": row.recommendation,
