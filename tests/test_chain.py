@@ -242,6 +242,24 @@ def test_an_interrupt_keeps_what_was_judged_and_closes_the_channel(
     assert events[-1]["event"] == "judge_done" and events[-1]["scored"] == len(lines(log)) >= 3
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no signals to ignore")
+def test_a_job_in_the_background_can_be_stopped(cli: Cli, endpoint: StandIn, evaluated: Path) -> None:
+    """A shell without job control starts `command &` with SIGINT ignored."""
+    endpoint.script = Brain(delay_s=0.05)
+    earlier = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        process = cli.start("judge", "--events")
+    finally:
+        signal.signal(signal.SIGINT, earlier)
+    log = evaluated / "judgements.jsonl"
+    while process.poll() is None and not (log.is_file() and log.read_bytes()):
+        time.sleep(0.01)
+    process.terminate()
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130 and "Traceback" not in err
+    assert lines(evaluated / "judge_events.jsonl")[-1]["event"] == "judge_done"
+
+
 def test_another_judge_is_refused_and_both_ways_on_work(cli: Cli, endpoint: StandIn, evaluated: Path) -> None:
     cli("judge")
     first = (evaluated / "judgements.jsonl").read_bytes()

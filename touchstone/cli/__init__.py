@@ -56,6 +56,8 @@ def _terminated(signum: int, frame: FrameType | None) -> None:
 
 def main() -> NoReturn:
     """Runs the command line and exits: 0 done, 1 refused or stopped early, 2 usage, 130 interrupted."""
+    # Shells start background jobs with SIGINT ignored; SIGTERM, which goes the same way, would then do nothing.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
