@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -455,6 +456,27 @@ def test_a_config_with_faults_names_all_of_them(cli: Cli) -> None:
     err = cli("build", code=1).err
     for part in ("touchstone.yaml:1", "modells", "repeats", "lang"):
         assert part in err
+
+
+def test_values_that_no_run_can_have_are_refused_before_it_begins(cli: Cli, endpoint: StandIn) -> None:
+    write_project(cli.home, endpoint)
+    for model in ("x" * 600, "a\nb", ""):
+        assert "models" in cli("eval", "--model", model, code=2).err
+    config = yaml.safe_load((cli.home / "touchstone.yaml").read_text())
+    config["eval"]["extra"] = {"messages": []}
+    config["judge"]["extra"] = {"when": date(2026, 1, 1)}
+    (cli.home / "touchstone.yaml").write_text(yaml.safe_dump(config))
+    err = cli("eval", code=1).err
+    assert "eval.extra must not set messages" in err and "judge.extra must hold only what JSON can say" in err
+    assert not (cli.home / "runs").exists()
+
+
+@pytest.mark.parametrize("manifest", ["[]", "{broken", "a: &a [x]\nb: [*a, *a]", "created: yesterday"], ids=repr)
+def test_into_works_whatever_the_state_of_the_manifest(cli: Cli, evaluated: Path, manifest: str) -> None:
+    (evaluated / "bundle.yaml").write_text(manifest)
+    cli("judge", "--bundle", str(evaluated), "--into", "second")
+    fields = yaml.safe_load((evaluated.parent / "second" / "bundle.yaml").read_text())
+    assert fields["derived_from"] == evaluated.name
 
 
 def test_check_names_every_fault_with_its_line(cli: Cli, endpoint: StandIn, evaluated: Path) -> None:

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 
 import yaml
 
+from touchstone import yamlsource
 from touchstone.bundle import open_bundle
 from touchstone.chat.http import Endpoint
 from touchstone.contracts.config import JudgeConfig
@@ -171,8 +172,7 @@ def _derived_from(bundle: Path) -> str | None:
 def _derive(source: Path, target: Path) -> None:
     """A sibling with the same answers: complete, or not there at all."""
     beside = target.with_name(f".{target.name}.tmp")
-    manifest_bytes = read_document(source / "bundle.yaml")
-    fields = {"schema": 1} if manifest_bytes is None else yaml.safe_load(manifest_bytes)
+    fields = {"schema": 1, **yamlsource.mapping(read_document(source / "bundle.yaml"))}
     try:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir()

@@ -14,6 +14,7 @@ from typing import Final
 
 import yaml
 
+from touchstone import yamlsource
 from touchstone.contracts.lines import Key, Verdict
 from touchstone.jsonsource import Refused, parse_model
 from touchstone.judge_events import JudgeStart, VerdictEvent, read_event
@@ -36,7 +37,7 @@ def prepare(source: Path, runs: Path) -> Replay:
     """A copy of a judged bundle as it was before its judge began, marked as a replay."""
     target = runs / f"{source.name}_{REPLAY_NAME}"
     shutil.copytree(source, target, ignore=lambda _, names: [name for name in names if _is_later(name)])
-    fields = yaml.safe_load(read_document(source / "bundle.yaml") or b"{}") or {}
+    fields = yamlsource.mapping(read_document(source / "bundle.yaml"))
     fields = {**fields, "derived_from": source.name, "replay_of": source.name}
     (target / "bundle.yaml").write_text(yaml.safe_dump(fields, allow_unicode=True, sort_keys=False), encoding="utf-8")
     return Replay(source, target)

@@ -235,6 +235,15 @@ class _Builder:
         frame.key, frame.has_key = key, True
 
 
+def mapping(data: bytes | None) -> dict[str, Any]:
+    """The mapping that `data` holds, empty if it holds none: for carrying on what is there, whatever its state."""
+    try:
+        value = None if data is None else load(data, "").value
+    except Unreadable:
+        return {}
+    return {str(key): item for key, item in value.items()} if isinstance(value, dict) else {}
+
+
 def texts(value: Any) -> Any:
     """`value` with mapping keys as text, as JSON would have them."""
     if isinstance(value, Mapping):

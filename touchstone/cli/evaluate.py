@@ -10,6 +10,7 @@ import click
 from touchstone.cli.common import Settings, api_key, config_option, load_settings, note, runs_option
 
 if TYPE_CHECKING:
+    from touchstone.contracts.config import EvalConfig
     from touchstone.eval_session import Outcome, Request
 
 
@@ -54,7 +55,7 @@ def make_request(
     from touchstone.resources import find_pack
 
     changes = {name: value for name, value in given.items() if value is not None}
-    chosen = settings.config.eval.model_copy(update=changes)
+    chosen = _checked(settings.config.eval, changes)
     if chosen.endpoint is None:
         raise click.UsageError("which server? add --endpoint URL, or eval.endpoint to touchstone.yaml")
     pack = None
@@ -76,6 +77,19 @@ def make_request(
         api_key=api_key(chosen.api_key_env),
         events=events,
     )
+
+
+def _checked(config: EvalConfig, changes: dict[str, Any]) -> EvalConfig:
+    """The config with the flags on top. Raises click.UsageError for a value that no run can have."""
+    from pydantic import ValidationError
+
+    from touchstone.contracts.config import EvalConfig as Model
+    from touchstone.jsonsource import explain
+
+    try:
+        return Model.model_validate({**config.model_dump(), **changes})
+    except ValidationError as error:
+        raise click.UsageError(explain(error)) from None
 
 
 def run_eval(request: Request) -> Outcome:

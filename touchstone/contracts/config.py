@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+import json
+from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from touchstone.contracts.base import Written, from_yaml
+from touchstone.contracts.base import Name, Written, from_yaml
+
+RESERVED: Final = frozenset({"model", "messages", "stream"})
+"""What `extra` must not set."""
 
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -16,11 +20,28 @@ Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
 Lang = Literal["en", "de"]
 
 
+def _extra(value: dict[str, Any]) -> dict[str, Any]:
+    """What goes into every request as it stands: JSON, and nothing that the request is made of."""
+    taken = sorted(RESERVED & value.keys())
+    if taken:
+        raise ValueError(f"must not set {', '.join(taken)}; touchstone does that itself")
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError):
+        raise ValueError(
+            "must hold only what JSON can say (text, numbers, true, false, null, lists, mappings)"
+        ) from None
+    return value
+
+
+Extra = Annotated[dict[str, Any], AfterValidator(_extra)]
+
+
 class EvalConfig(Written):
     """`eval:` which pack is asked of which models, and how."""
 
     pack: Text | None = None
-    models: list[Text] = []
+    models: list[Name] = []
     variants: list[Text] | None = None
     repeats: Annotated[int, Field(ge=1, le=1000)] = 1
     endpoint: Text | None = None
@@ -29,21 +50,21 @@ class EvalConfig(Written):
     max_tokens: Tokens = 1024
     seed: int | None = None
     timeout_s: Seconds = 300.0
-    extra: dict[str, Any] = {}
+    extra: Extra = {}
 
 
 class JudgeConfig(Written):
     """`judge:` which model judges, and how."""
 
     endpoint: Text | None = None
-    model: Text | None = None
+    model: Name | None = None
     api_key_env: Text | None = None
     temperature: Temperature = 0.0
     max_tokens: Tokens = 1024
     timeout_s: Seconds = 300.0
     prompt: Text | None = None
     language: Lang | None = None
-    extra: dict[str, Any] = {}
+    extra: Extra = {}
 
 
 class Config(Written):
