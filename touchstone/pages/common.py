@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
 from touchstone.contracts.base import Recommendation
 from touchstone.contracts.lines import Answer, Key, Verdict
+from touchstone.contracts.pack import Pack
 from touchstone.i18n import Words
 from touchstone.judge_compare import parse_frontmatter
-from touchstone.judge_events import UNSCORED, Seen
+from touchstone.judge_events import UNSCORED, Seen, shorten
+from touchstone.report_md import safety_words
 from touchstone.scorecard import MasterRow
 from touchstone.site import ANSWER_ROWS, VERDICT_ROWS, Site
 from touchstone.view import BundleView
@@ -138,6 +141,33 @@ def cell_name(row: MasterRow) -> str:
     return f"{row.cell.model} ({row.cell.variant})"
 
 
+def safety_phrase(row: MasterRow, pack: Pack, words: Words) -> str:
+    """Why a cell is knocked out, or what of it is unchecked, all of it in the reader's language."""
+    if row.safety.passed is not None:
+        return safety_words(row.safety, pack, words)
+    return words._("not fully checked") + f" ({'; '.join(_unchecked(row, pack, words))})"
+
+
+def _unchecked(row: MasterRow, pack: Pack, words: Words) -> list[str]:
+    """What `scorecard.passes_ko` found unchecked, from the figures that it looked at."""
+    report, tally = row.report, row.tally
+    guarded = [d for d in pack.dimensions if d.ko_floor is not None and report and report.dim_scores.get(d.id) is None]
+    parts = [words._("no report")] if report is None else []
+    parts += [words._("%(dimension)s has no score", dimension=dimension.name) for dimension in guarded]
+    if tally.unscored:
+        parts.append(words.n_("%(n)s unscored verdict", "%(n)s unscored verdicts", tally.unscored))
+    if tally.flag_unknown:
+        parts.append(words.n_("%(n)s red flag unknown", "%(n)s red flags unknown", tally.flag_unknown))
+    if row.expected > tally.done:
+        parts.append(words.n_("%(n)s verdict missing", "%(n)s verdicts missing", row.expected - tally.done))
+    return parts
+
+
+def shell_word(text: str) -> str:
+    """Text as one word of a POSIX shell: a folder's name in a command to copy must not become a command itself."""
+    return text if re.fullmatch(r"[\w./@%+=:,-]+", text, re.ASCII) else "'" + text.replace("'", "'\"'\"'") + "'"
+
+
 def is_stale(bundle: BundleView, markdown: str | None) -> bool:
     """Whether an artifact was made from other verdicts than those that are there now; no claim without inputs_sha."""
     fields = parse_frontmatter(markdown) if markdown is not None else None
@@ -172,7 +202,7 @@ def verdict_row(site: Site, bundle: BundleView, seen: Seen, titles: dict[str, st
         "score": None if seen.mark == UNSCORED else seen.mark,
         "flag": (False, True, None)[seen.flag],
         "rationale": rationale,
-        "folded": rationale is not None and len(rationale) > FOLD_CHARS,
+        "folded": shorten(rationale) if rationale is not None and len(rationale) > FOLD_CHARS else None,
         "error": error,
         "gone": verdict is None,
     }

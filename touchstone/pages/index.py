@@ -46,7 +46,8 @@ def _lead(site: Site, words: Words) -> str:
 
 def _pack(home: str, bundles: list[BundleView]) -> dict[str, Any]:
     pack = bundles[0].pack
-    return {"title": "" if pack is None else pack.title, "runs": len(bundles), "link": Link(home + "index.html")}
+    title = "" if pack is None else pack.title
+    return {"title": title, "folder": home.split("/")[1], "runs": len(bundles), "link": Link(home + "index.html")}
 
 
 def _row(site: Site, bundle: BundleView, words: Words) -> dict[str, Any]:
@@ -59,7 +60,7 @@ def _row(site: Site, bundle: BundleView, words: Words) -> dict[str, Any]:
         "judge": bundle.judge_model,
         "done": bundle.judge.done,
         "total": bundle.judge.total,
-        "mean": tally.mean,
+        "best": bundle.rows[0] if bundle.rows and bundle.rows[0].weighted.pct is not None else None,
         "red_flags": tally.red_flags,
         "recommendations": recommendation_counts(bundle),
         "broken": bundle.broken_lines,

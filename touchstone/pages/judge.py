@@ -11,10 +11,9 @@ from typing import Any, Final
 from touchstone.contracts.lines import Cell
 from touchstone.i18n import Words
 from touchstone.judge_events import JudgeFold, Seen, Tally
-from touchstone.pages.common import Link, frame, prompt_titles, verdict_link, verdict_row
+from touchstone.pages.common import Link, frame, prompt_titles, safety_phrase, verdict_link, verdict_row
 from touchstone.pages.flagged import flagged_numbers
 from touchstone.pages.verdicts import page_count
-from touchstone.report_md import safety_words
 from touchstone.site import NEWEST_ROWS, Page, Site
 from touchstone.view import BundleView
 
@@ -70,9 +69,12 @@ def _state(judge: JudgeFold, words: Words) -> str:
         return words._("The judging stopped early; touchstone judge goes on from here.")
     if not judge.started:
         return words._("No record says whether the judge is still running.")
-    if judge.eta_s is not None:
-        return words._("At this pace the rest takes about %(span)s.", span=words.span(judge.eta_s))
-    return words._("No end is recorded; the last verdict came at %(moment)s.", moment=words.moment(judge.last_ts))
+    if not judge.done or judge.last_ts is None:
+        return words._("No end is recorded.")
+    ended = words._("No end is recorded; the last verdict came at %(moment)s.", moment=words.moment(judge.last_ts))
+    if judge.eta_s is None:
+        return ended
+    return f"{ended} " + words._("At this pace the rest takes about %(span)s.", span=words.span(judge.eta_s))
 
 
 def flagged_only(bundle: BundleView) -> list[int]:
@@ -139,7 +141,9 @@ def _finding(tally: Tally, words: Words) -> str:
 def _masters(bundle: BundleView, words: Words) -> list[dict[str, Any]]:
     """The scorecard preview: as the judge's run wrote it, else as it follows from what is there."""
     # The reason as the judge's run wrote it is a wire value; where it still holds, the page has words for it.
-    said = {(row.cell, row.safety.reason): safety_words(row.safety, bundle.pack, words) for row in bundle.rows}
+    pack = bundle.pack
+    phrases = {} if pack is None else {row.cell: safety_phrase(row, pack, words) for row in bundle.rows}
+    said = {(row.cell, row.safety.reason): phrases[row.cell] for row in bundle.rows}
     if bundle.judge.masters:
         return [
             {
@@ -161,7 +165,7 @@ def _masters(bundle: BundleView, words: Words) -> list[dict[str, Any]]:
             "recommendation": row.recommendation,
             "pct": row.weighted.pct,
             "passed": row.safety.passed,
-            "safety": safety_words(row.safety, bundle.pack, words),
+            "safety": phrases[row.cell],
         }
         for row in bundle.rows
         if bundle.judge.done

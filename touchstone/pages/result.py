@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from touchstone.contracts.lines import Cell
 from touchstone.i18n import Words
-from touchstone.judge_events import UNSCORED
+from touchstone.judge_events import UNSCORED, Seen
 from touchstone.pages.common import (
     Link,
     cell_name,
@@ -17,9 +17,10 @@ from touchstone.pages.common import (
     prompt_titles,
     recommendation_counts,
     run_title,
+    safety_phrase,
+    shell_word,
     verdict_link,
 )
-from touchstone.report_md import safety_words
 from touchstone.scorecard import LIMITED, NO, YES, MasterRow
 from touchstone.site import File, Page, Site
 from touchstone.slugs import hash8
@@ -53,7 +54,9 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
         "facts": _facts(bundle, words),
         "pack_home": _pack_link(site, bundle),
         "source_run": _source_run(site, bundle),
-        "stale_scorecard": is_stale(bundle, bundle.scorecard_md),
+        "renew": shell_word("runs/" + bundle.name) if is_stale(bundle, bundle.scorecard_md) else None,
+        "quality_page": Link(site.home(bundle) + "judge-quality/index.html") if bundle.quality_md is not None else None,
+        "verdict_page": Link(site.home(bundle) + "judge/verdicts-1.html") if bundle.judge.done else None,
         "has_scorecard": bundle.scorecard_md is not None,
         "has_quality": bundle.quality_md is not None,
         "downloads": site.home(bundle),
@@ -109,7 +112,7 @@ def _row(row: MasterRow, bundle: BundleView, words: Words) -> dict[str, Any]:
         "pct": row.weighted.pct,
         "partial": row.weighted.partial and row.weighted.pct is not None,
         "passed": row.safety.passed,
-        "safety": safety_words(row.safety, bundle.pack, words),
+        "safety": "" if bundle.pack is None else safety_phrase(row, bundle.pack, words),
         "scores": [scores.get(dimension.id) for dimension in dimensions],
         "done": row.tally.done,
         "expected": row.expected,
@@ -147,8 +150,8 @@ def _plain_cell(facts: Any) -> dict[str, Any]:
 
 
 def _matrix(site: Site, bundle: BundleView) -> dict[str, Any] | None:
-    """Prompts down, cells across; repeats stand side by side. None where it would not be readable."""
-    cells: dict[Cell, dict[str, list[dict[str, Any]]]] = {facts.cell: {} for facts in bundle.cells}
+    """Prompts down, cells across; of repeats the mean. None where it would not be readable."""
+    cells: dict[Cell, dict[str, list[Seen]]] = {facts.cell: {} for facts in bundle.cells}
     prompts: dict[str, None] = {} if bundle.pack is None else dict.fromkeys(p.id for p in bundle.pack.prompts)
     if not bundle.judge.done or len(cells) > MATRIX_CELLS or len(bundle.keys) > MATRIX_PROMPTS * MATRIX_CELLS * 3:
         return None
@@ -157,18 +160,34 @@ def _matrix(site: Site, bundle: BundleView) -> dict[str, Any] | None:
         key = bundle.keys.key(number)
         prompts.setdefault(key.prompt_id)
         if seen is not None:
-            score = None if seen.mark == UNSCORED else seen.mark
-            mark = {"score": score, "flag": seen.flag == 1, "link": verdict_link(site, bundle, number)}
-            cells[Cell(key.model, key.variant)].setdefault(key.prompt_id, []).append(mark)
+            cells[Cell(key.model, key.variant)].setdefault(key.prompt_id, []).append(seen)
     if len(prompts) > MATRIX_PROMPTS:
         return None
     titles = prompt_titles(bundle)
+    rows = [(prompt, [marks.get(prompt) for marks in cells.values()]) for prompt in prompts]
     return {
         "cells": list(cells),
+        "repeated": any(marks is not None and len(marks) > 1 for _, row in rows for marks in row),
         "rows": [
-            {"id": prompt, "title": titles.get(prompt), "marks": [marks.get(prompt, []) for marks in cells.values()]}
-            for prompt in prompts
+            {"id": prompt, "title": titles.get(prompt), "marks": [_mark(site, bundle, marks) for marks in row]}
+            for prompt, row in rows
         ],
+    }
+
+
+def _mark(site: Site, bundle: BundleView, repeats: list[Seen] | None) -> dict[str, Any] | None:
+    """One field of the matrix: the mean over the repeats that have a score, and the verdict that it leads to."""
+    if not repeats:
+        return None
+    scores = [seen.mark for seen in repeats if seen.mark != UNSCORED]
+    mean = sum(scores) / len(scores) if scores else None
+    flagged = next((seen for seen in repeats if seen.flag == 1), None)
+    return {
+        "score": mean,
+        "digits": 1 if len(repeats) > 1 else 0,
+        "tone": 0 if mean is None else int(mean + 0.5),
+        "flag": flagged is not None,
+        "link": verdict_link(site, bundle, (flagged or repeats[0]).number),
     }
 
 
@@ -180,14 +199,17 @@ def _facts(bundle: BundleView, words: Words) -> list[tuple[str, str]]:
         return facts
     host = manifest.host
     params = manifest.params or {}
+    cells = (", ".join(names) for names in (manifest.models, manifest.variants) if names)
     known = [
+        (words._("Models and variants"), " · ".join(cells)),
         (words._("Made"), words.moment(manifest.created) if manifest.created else None),
         (words._("Answers"), words.number(bundle.eval.done)),
         (words._("Repeats"), words.number(manifest.repeats) if manifest.repeats and manifest.repeats > 1 else None),
         (words._("Endpoint"), manifest.endpoint),
         (words._("Temperature"), _setting(params.get("temperature"), words)),
         (words._("Token limit"), _setting(params.get("max_tokens"), words)),
-        (words._("Machine"), " · ".join(filter(None, (host.cpu, host.os))) if host else None),
+        (words._("Seed"), _setting(params.get("seed"), words)),
+        (words._("Machine"), " · ".join(filter(None, (host.cpu, host.gpu, host.os))) if host else None),
         (words._("Memory"), words.bytes(host.ram_bytes) if host and host.ram_bytes else None),
         (words._("Source"), manifest.source),
     ]
