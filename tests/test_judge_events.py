@@ -16,6 +16,7 @@ from touchstone.judge_events import (
     JudgeFold,
     JudgeStart,
     Master,
+    Tally,
     VerdictEvent,
     build_view,
     parse_line,
@@ -164,20 +165,14 @@ def test_running_counts_equal_a_recount(steps: list[Any]) -> None:
             fold.add_judgement(step, at)
         else:
             fold.add(step, at)
-    running = (
-        fold.tally.histogram[:],
-        fold.tally.flagged,
-        fold.tally.flag_unknown,
-        {k: v.histogram for k, v in fold.cells.items() if v.done},
-    )
-    fold._recount()
-    again = (
-        fold.tally.histogram,
-        fold.tally.flagged,
-        fold.tally.flag_unknown,
-        {k: v.histogram for k, v in fold.cells.items() if v.done},
-    )
-    assert running == again
+    tally = Tally()
+    cells: dict[int, Tally] = {}
+    for number in range(len(fold.keys)):
+        seen = fold.seen(number)
+        if seen is not None:
+            tally.add(seen.mark, seen.flag, 1)
+            cells.setdefault(fold.keys.cell_number(number), Tally()).add(seen.mark, seen.flag, 1)
+    assert fold.tally == tally and {number: cell for number, cell in fold.cells.items() if cell.done} == cells
 
 
 def test_keys_are_numbered_and_found_again() -> None:

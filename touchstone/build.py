@@ -166,8 +166,14 @@ class Output:
         target = self.root / path
         if not target.parent.resolve().is_relative_to(self.root.resolve()):
             return
-        with suppress(FileNotFoundError, NotADirectoryError):
+        if target.is_dir() and not target.is_symlink():
+            return
+        try:
             retry_locked(target.unlink)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError as error:
+            raise machine_error(target, error) from error
         for folder in target.parents:
             if folder == self.root:
                 break

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from touchstone import events, judge_events
-from touchstone.contracts.lines import Answer, Cell, Report, Verdict
+from touchstone.contracts.lines import Answer, Cell, Keyed, Report, Verdict
 from touchstone.contracts.manifest import Manifest, parse_manifest
 from touchstone.contracts.pack import Pack, pack_sha, parse_pack
 from touchstone.errors import InputError
@@ -21,6 +22,8 @@ from touchstone.keys import KeyIndex
 from touchstone.store.bundles import Found, read_document
 from touchstone.store.lines import Line, LogTail, read_at
 from touchstone.view import BundleView, Problems
+
+K = TypeVar("K", bound=Keyed)
 
 _FED = ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl", "reports.jsonl", "events.jsonl")
 
@@ -70,7 +73,7 @@ class BundleState:
 
     def _forget_replaced(self) -> None:
         """A log that shrank or is another now: everything is read afresh, as keys and slots may have come from it."""
-        if any(_ordinary(tail.path) and tail.replaced() for tail in self._tails.values()):
+        if any(tail.replaced() for tail in self._tails.values()):
             self._rewinds += 1
             self._restart()
 
@@ -179,10 +182,7 @@ class BundleState:
         """The answer to key `number`, read again from the log."""
         at = self._eval.at(number)
         data = None if at is None else self._line("answers.jsonl", at)
-        try:
-            return None if data is None else parse_model(Answer, data)
-        except Refused:
-            return None
+        return None if data is None else self._still(number, Answer, data)
 
     def verdict(self, number: int) -> Verdict | VerdictEvent | None:
         """The verdict on key `number`, read again from the log that it came from."""
@@ -190,12 +190,17 @@ class BundleState:
         if seen is None:
             return None
         data = self._line("judgements.jsonl" if seen.full else "judge_events.jsonl", seen.at)
+        if data is None:
+            return None
+        return self._still(number, Verdict, data) if seen.full else self._still(number, VerdictEvent, data)
+
+    def _still(self, number: int, model: type[K], data: bytes) -> K | None:
+        """The line, if it still is about key `number`: a rewritten log may hold another one at its place."""
         try:
-            if data is None:
-                return None
-            return parse_model(Verdict, data) if seen.full else parse_model(VerdictEvent, data)
+            line = parse_model(model, data)
         except Refused:
             return None
+        return line if line.key == self._keys.key(number) else None
 
     def _line(self, name: str, at: int) -> bytes | None:
         """The line at `at`; None if it, its file or the whole bundle went away since it was counted."""

@@ -16,6 +16,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 
+def brief(text: object, limit: int = 60) -> str:
+    """What somebody wrote, fit to be quoted in a message: one printable line of at most `limit` characters."""
+    # No more is looked at than can be shown, however long it is.
+    flat = " ".join("".join(char if char.isprintable() else " " for char in str(text)[: limit + 1]).split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """One thing that is wrong in one place of a text that somebody wrote."""

@@ -29,8 +29,8 @@ class EvalStart(Logged):
     event: Literal["eval_start"] = "eval_start"
     ts: Timestamp | None = None
     total: Annotated[int, Field(ge=0, le=10**15)] | None = None
-    models: tuple[str, ...] = ()
-    variants: tuple[str, ...] = ()
+    models: Annotated[tuple[str, ...], Field(strict=False)] = ()
+    variants: Annotated[tuple[str, ...], Field(strict=False)] = ()
 
 
 class AnswerEvent(Keyed):

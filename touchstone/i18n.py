@@ -81,6 +81,8 @@ class Words:
         if abs(value) >= 1e15:
             # Nobody measured this; it only must not break a page.
             return f"{float(value):.3g}"
+        if value <= 0 and round(value, 3 if digits is None else digits) == 0:
+            value = 0  # -0 is written 0
         pattern = "#,##0" if digits == 0 or (digits is None and isinstance(value, int)) else "#,##0.###"
         if digits:
             pattern = "#,##0." + "0" * digits

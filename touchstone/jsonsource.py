@@ -13,6 +13,8 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails, from_json
 
+from touchstone.errors import brief
+
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 
@@ -25,7 +27,7 @@ class Refused(ValueError):
 
 
 def _reason(error: ErrorDetails) -> str:
-    path = ".".join(str(part) for part in error["loc"] if not str(part).startswith("function-"))
+    path = ".".join(brief(part) for part in error["loc"] if not str(part).startswith("function-"))
     kind, message = error["type"], error["msg"]
     if kind == "json_invalid":
         return f"not valid JSON: {message.removeprefix('Invalid JSON: ')}"
@@ -35,7 +37,7 @@ def _reason(error: ErrorDetails) -> str:
         return "event is missing"
     if kind == "union_tag_invalid":
         return "unknown event"
-    message = message.removeprefix("Value error, ").removeprefix("Input ")
+    message = brief(message.removeprefix("Value error, ").removeprefix("Input "), 200)
     return f"{path}: {message}" if path else message
 
 

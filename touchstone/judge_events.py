@@ -173,6 +173,9 @@ class _Table:
             self.ts.extend([0.0] * missing)
             self.at.extend([-1] * missing)
 
+    def has(self, number: int) -> bool:
+        return number < len(self.mark) and self.mark[number] != NONE
+
     def put(self, number: int, verdict: Scored, ts: float | None, at: int) -> None:
         self.grow(number + 1)
         self.mark[number] = UNSCORED if verdict.unscored else verdict.score or 0
@@ -200,13 +203,23 @@ class JudgeFold:
     def __init__(self, keys: KeyIndex | None = None) -> None:
         self.keys = KeyIndex() if keys is None else keys
         self._full = _Table()
+        self._events = _Table()
+        self._told = array("q")
+        """Numbers of the keys that the events speak of."""
+        self.tally = Tally()
+        self.cells: dict[int, Tally] = {}
         self.has_judgements = False
         self.full_judge_model: str | None = None
         """As judgements.jsonl says; the last line wins."""
         self._begin()
 
     def _begin(self) -> None:
-        self._events = _Table()
+        # Only what the events said is taken back: a log of many starts must not cost starts times keys.
+        for number in self._told:
+            self._count(number, -1)
+            self._events.mark[number] = NONE
+            self._count(number, 1)
+        del self._told[:]
         self.started = False
         self.ended: JudgeDone | None = None
         self.announced: int | None = None
@@ -216,13 +229,6 @@ class JudgeFold:
         self._fresh = 0
         self._fresh_first: float | None = None
         self._fresh_last: float | None = None
-        self._recount()
-
-    def _recount(self) -> None:
-        self.tally = Tally()
-        self.cells: dict[int, Tally] = {}
-        for number in range(len(self.keys)):
-            self._count(number, 1)
 
     def _count(self, number: int, step: int) -> None:
         seen = self.seen(number)
@@ -233,7 +239,7 @@ class JudgeFold:
     def seen(self, number: int) -> Seen | None:
         """The verdict of a key: from judgements.jsonl, else from the events, else None."""
         for table, full in ((self._full, True), (self._events, False)):
-            if number < len(table.mark) and table.mark[number] != NONE:
+            if table.has(number):
                 return Seen(number, table.mark[number], table.flag[number], table.ts[number], table.at[number], full)
         return None
 
@@ -241,6 +247,8 @@ class JudgeFold:
         # Full verdicts first, then events: as if one file had been read after the other.
         number = self.keys.number(verdict.key, at if table is self._full else _EVENTS_RANK + at)
         self._count(number, -1)
+        if table is self._events and not table.has(number):
+            self._told.append(number)
         table.put(number, verdict, ts, at)
         self._count(number, 1)
 

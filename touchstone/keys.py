@@ -10,10 +10,18 @@ from array import array
 from collections.abc import Iterator
 
 from touchstone.contracts.lines import Cell, Key
+from touchstone.jsonsource import Refused
 
 _REPEAT_BITS = 20
 _PROMPT_BITS = 24
+_CELL_BITS = 63 - _PROMPT_BITS - _REPEAT_BITS
 _LAST = 2**62
+
+
+def _next(taken: int, bits: int, what: str) -> int:
+    if taken >> bits:
+        raise Refused(f"more than {taken} {what} in one bundle")
+    return taken
 
 
 class KeyIndex:
@@ -47,16 +55,17 @@ class KeyIndex:
         """The number of `key`; a key seen for the first time gets the next one.
 
         `rank` says where it stood. Keys without an answer are ordered by their lowest rank, so that their order does
-        not depend on which of two growing files was read first.
+        not depend on which of two growing files was read first. Raises Refused where a bundle holds too many.
         """
         cell = Cell(key.model, key.variant)
         cell_no = self._cells.get(cell)
         if cell_no is None:
-            cell_no = self._cells[cell] = len(self._cell_list)
+            cell_no = self._cells[cell] = _next(len(self._cell_list), _CELL_BITS, "cells")
             self._cell_list.append(cell)
         prompt_no = self._prompts.get(key.prompt_id)
         if prompt_no is None:
-            prompt_no = self._prompts[key.prompt_id] = len(self._prompt_list)
+            prompt_no = _next(len(self._prompt_list), _PROMPT_BITS, "prompts")
+            self._prompts[key.prompt_id] = prompt_no
             self._prompt_list.append(key.prompt_id)
         packed = (cell_no << (_PROMPT_BITS + _REPEAT_BITS)) | (prompt_no << _REPEAT_BITS) | key.repeat
         number = self._ids.get(packed)

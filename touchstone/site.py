@@ -83,8 +83,9 @@ class Site:
             if key not in folders:
                 plain = slugs([bundle.pack.id])[bundle.pack.id]
                 name = plain if plain not in taken else f"{plain}-{(bundle.pack_sha or hash8(plain))[:8]}"
-                if name in taken:
-                    name = f"{plain[:30]}-{bundle.pack_sha or hash64(plain)}"
+                while name in taken:
+                    # A pack can be called what we would call another one.
+                    name = f"{plain[:30]}-{hash64(name)}"
                 taken.add(name)
                 folders[key] = f"packs/{name}/"
             result.setdefault(folders[key], []).append(bundle)

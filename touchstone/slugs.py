@@ -10,6 +10,9 @@ from collections.abc import Iterable
 from typing import Final
 
 MAX_NAME: Final = 100
+"""Characters."""
+_MAX_BYTES: Final = 240
+"""File systems take 255 for one name, and the folder's files are written beside themselves first."""
 _DEVICES: Final = re.compile(r"(?i)^(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$)(\..*)?$")
 _UNSAFE: Final = re.compile(r'[\x00-\x1f\x7f<>:"/\\|?*]')
 
@@ -27,7 +30,8 @@ def hash64(text: str) -> str:
 def is_plain(name: str) -> bool:
     """Whether `name` can be a folder's name as it is."""
     return (
-        0 < len(name.encode("utf-8", "surrogatepass")) <= MAX_NAME
+        0 < len(name) <= MAX_NAME
+        and len(name.encode("utf-8", "surrogatepass")) <= _MAX_BYTES
         and name[0] not in "._"
         and name[-1] not in ". "
         and not _UNSAFE.search(name)
@@ -51,9 +55,9 @@ def slugs(paths: Iterable[str]) -> dict[str, str]:
     for name in names:
         unique = folded[unicodedata.normalize("NFKC", name).casefold()] == 1
         result[name] = name if is_plain(name) and unique else f"{reduced(name)}-{hash8(name)}"
-    # A folder can be called what we would call another one.
-    taken = Counter(slug.casefold() for slug in result.values())
-    for name, slug in result.items():
-        if taken[slug.casefold()] > 1:
-            result[name] = f"{reduced(name)[:30]}-{hash64(name)}"
+    # A folder can be called what we would call another one, and a third one what we would call it then.
+    while twice := [slug for slug, count in Counter(map(str.casefold, result.values())).items() if count > 1]:
+        for name, slug in result.items():
+            if slug.casefold() in twice:
+                result[name] = f"{reduced(name)[:30]}-{hash64(name)}"
     return result

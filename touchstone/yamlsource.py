@@ -14,12 +14,14 @@ from typing import Any, Final, cast
 
 import yaml
 
-from touchstone.errors import Issue
+from touchstone.errors import Issue, brief
 
 MAX_BYTES: Final = 16 * 1024 * 1024
 MAX_DEPTH: Final = 50
 MAX_NODES: Final = 500_000
 """Nodes after aliases are expanded; a large real pack has about 1,500."""
+MAX_DIGITS: Final = 1000
+"""Of anything that is no text: YAML's base 60 (`1:59:59`) takes time with the square of its length."""
 
 Path = tuple[str | int, ...]
 
@@ -59,7 +61,7 @@ class Document:
 class _Frame:
     """One open mapping or sequence."""
 
-    __slots__ = ("anchor", "has_key", "key", "path", "seen", "size", "value")
+    __slots__ = ("anchor", "depth", "has_key", "key", "path", "seen", "size", "value")
 
     def __init__(self, value: Any, path: Path, anchor: str | None) -> None:
         self.value = value
@@ -69,6 +71,13 @@ class _Frame:
         self.has_key = False
         self.seen: dict[Any, int] = {}
         self.size = 1
+        self.depth = 1
+        """Levels in it, itself included."""
+
+    def holds(self, size: int, depth: int) -> None:
+        """Something of that size and depth was put in."""
+        self.size += size
+        self.depth = max(self.depth, depth + 1)
 
 
 _READ: Final = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "timestamp")}
@@ -85,7 +94,10 @@ def _scalar(event: yaml.ScalarEvent) -> Any:
         return event.value
     if tag not in _READ:
         raise _Tag(tag)
-    return _SCALARS.construct_object(yaml.ScalarNode(tag, event.value))
+    if tag != "tag:yaml.org,2002:str" and len(event.value) > MAX_DIGITS:
+        raise ValueError("too long")
+    # Not by construct_object: it keeps every node that it ever made.
+    return _SCALARS.yaml_constructors[tag](_SCALARS, yaml.ScalarNode(tag, event.value))
 
 
 def _line(event: yaml.Event) -> int:
@@ -132,7 +144,8 @@ class _Builder:
         self.source = source
         self.document = Document(None)
         self.stack: list[_Frame] = []
-        self.anchors: dict[str, tuple[Any, int]] = {}
+        self.anchors: dict[str, tuple[Any, int, int]] = {}
+        """Name to value, size and depth."""
         self.nodes = 0
         self.documents = 0
 
@@ -150,18 +163,19 @@ class _Builder:
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 frame = self.stack.pop()
                 if frame.anchor:
-                    self.anchors[frame.anchor] = (frame.value, frame.size)
+                    self.anchors[frame.anchor] = (frame.value, frame.size, frame.depth)
                 if self.stack:
-                    self.stack[-1].size += frame.size
+                    self.stack[-1].holds(frame.size, frame.depth)
             case yaml.ScalarEvent():
                 self.scalar(event)
             case yaml.AliasEvent():
                 if event.anchor not in self.anchors:
-                    raise self.fail(event, f"alias *{event.anchor} has no anchor before it")
-                value, size = self.anchors[event.anchor]
+                    raise self.fail(event, f"alias *{brief(event.anchor)} has no anchor before it")
+                value, size, depth = self.anchors[event.anchor]
                 self.count(event, size)
+                self.descend(event, depth)
                 if self.stack:
-                    self.stack[-1].size += size
+                    self.stack[-1].holds(size, depth)
                 self.place(event, value)
             case _:
                 pass
@@ -171,9 +185,12 @@ class _Builder:
         if self.nodes > MAX_NODES:
             raise self.fail(event, f"more than {MAX_NODES} values, aliases expanded; nothing that large is a pack")
 
-    def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
-        if len(self.stack) >= MAX_DEPTH:
+    def descend(self, event: yaml.Event, levels: int) -> None:
+        if len(self.stack) + levels > MAX_DEPTH:
             raise self.fail(event, f"nested deeper than {MAX_DEPTH} levels")
+
+    def open(self, event: yaml.MappingStartEvent | yaml.SequenceStartEvent) -> None:
+        self.descend(event, 1)
         self.count(event, 1)
         value: Any = {} if isinstance(event, yaml.MappingStartEvent) else []
         path = self.place(event, value)
@@ -184,20 +201,23 @@ class _Builder:
         try:
             value = _scalar(event)
         except _Tag as tag:
-            name = str(tag).rpartition(":")[2]
+            name = brief(str(tag).replace("tag:yaml.org,2002:", "!!", 1))
             remedy = "merge keys (<<) are not read here; write the keys out"
             raise self.fail(
-                event, remedy if str(tag) == _MERGE else f"the tag !!{name} is not read here; remove it"
+                event, remedy if str(tag) == _MERGE else f"the tag {name} is not read here; remove it"
             ) from None
         except (yaml.YAMLError, ValueError, OverflowError, LookupError, AttributeError, TypeError):
             raise self.fail(event, f"YAML cannot read {event.value[:40]!r} as what it looks like; quote it") from None
+        if isinstance(value, str) and "\0" in value:
+            # No log could hold it: what is copied from here into an answer would make its line unreadable.
+            raise self.fail(event, "holds a NUL character (\\0), which is no text; remove it")
         path = self.place(event, value)
         if not isinstance(value, str):
             self.document.raw[path] = event.value
         if event.anchor:
-            self.anchors[event.anchor] = (value, 1)
+            self.anchors[event.anchor] = (value, 1, 0)
         if self.stack:
-            self.stack[-1].size += 1
+            self.stack[-1].holds(1, 0)
 
     def place(self, event: yaml.Event, value: Any) -> Path:
         """Put `value` where the reader stands; returns its path."""
@@ -227,7 +247,7 @@ class _Builder:
             raise self.fail(event, "a mapping or list cannot be a key here")
         if key in frame.seen:
             self.document.issues.append(
-                Issue(self.source, line, f"{key!r} is given twice (first in line {frame.seen[key]}); keep one")
+                Issue(self.source, line, f"'{brief(key)}' is given twice (first in line {frame.seen[key]}); keep one")
             )
         else:
             frame.seen[key] = line

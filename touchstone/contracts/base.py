@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic_core import ErrorDetails
 
 from touchstone import yamlsource
-from touchstone.errors import InputError, Issue
+from touchstone.errors import InputError, Issue, brief
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -89,7 +89,7 @@ def _sentence(error: ErrorDetails, raw: str | None) -> str:
     kind = error["type"]
     context = error.get("ctx", {})
     if kind == "string_type" and raw is not None:
-        return f'must be text, but YAML reads {raw} as something else; quote it: "{raw[:40]}"'
+        return f'must be text, but YAML reads {raw[:40]} as something else; quote it: "{raw[:40]}"'
     if kind == "string_pattern_mismatch" and context.get("pattern") == ID_PATTERN:
         return "must consist of a-z, 0-9, - and _, and start with a letter or digit"
     if kind in _KNOWN:
@@ -98,7 +98,7 @@ def _sentence(error: ErrorDetails, raw: str | None) -> str:
     if kind in limits:
         limit = next(iter(context.values()))
         got = "" if raw is None else f" (got {raw[:40]})"
-        return f"must be {limits[kind]} {limit:g}{got}"
+        return f"must be {limits[kind]} {limit:.15g}{got}"
     if kind == "too_short":
         return f"must hold at least {context['min_length']} item(s)"
     if kind == "literal_error":
@@ -110,7 +110,7 @@ def dotted(path: Iterable[str | int]) -> str:
     """`("cells", 0, "model")` as `cells[0].model`."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+        text += f"[{part}]" if isinstance(part, int) else f".{brief(part)}" if text else brief(part)
     return text
 
 
@@ -120,6 +120,10 @@ def issues_of(error: ValidationError, document: yamlsource.Document, source: str
     items = error.errors(include_url=False, include_input=False)
     for item in items:
         path: yamlsource.Path = tuple(part for part in item["loc"] if part != "[key]")
+        if item["type"] == "string_type" and item["loc"][-1:] == ("[key]",):
+            text = "has a key that YAML reads as something other than text; quote it"
+            found.append(Issue(source, document.line_of(path[:-1]), f"{dotted(path[:-1])} {text}"))
+            continue
         if item["type"] == "too_short" and any(
             other["loc"][: len(path)] == path for other in items if other is not item
         ):

@@ -84,6 +84,8 @@ class LogTail:
         self.index = 0
         self._identity: tuple[int, int] | None = None
         self._tail = b""
+        self._left: tuple[int, int] = (0, 0)
+        """Size and time of change when we last read."""
 
     def replaced(self) -> bool:
         """Whether what was read so far is no longer what the file begins with. Rewinds if so."""
@@ -101,6 +103,10 @@ class LogTail:
             with self.path.open("rb") as file:
                 stat = os.fstat(file.fileno())
                 if (stat.st_dev, stat.st_ino) != self._identity or stat.st_size < self.offset:
+                    return False
+                size, changed = self._left
+                if stat.st_size == size and stat.st_mtime_ns != changed:
+                    # An editor that saves in place: nothing was appended, so something else was changed.
                     return False
                 # Overwritten in place with other, longer content: the bytes before our offset tell.
                 file.seek(self.offset - len(self._tail))
@@ -129,6 +135,8 @@ class LogTail:
             self.half = cutter.pending > 0
             file.seek(max(0, self.offset - _TAIL))
             self._tail = file.read(min(_TAIL, self.offset))
+            stat = os.fstat(file.fileno())
+            self._left = (stat.st_size, stat.st_mtime_ns)
 
 
 def read_at(path: Path, offset: int) -> bytes | None:

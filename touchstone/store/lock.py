@@ -12,7 +12,7 @@ from typing import Final
 from filelock import FileLock, Timeout
 
 from touchstone.errors import BusyError
-from touchstone.store.write import machine_error
+from touchstone.store.write import machine_error, refuse_link, replace_file
 
 LOCK_NAME: Final = ".lock"
 HOLDER_NAME: Final = ".lock.json"
@@ -24,6 +24,7 @@ def exclusive(bundle: Path, command: str) -> Iterator[None]:
     """Hold the bundle for writing. Raises BusyError, which says what holds it."""
     lock = FileLock(bundle / LOCK_NAME, timeout=0)
     try:
+        refuse_link(bundle / LOCK_NAME)
         lock.acquire()
     except Timeout:
         raise BusyError(f"{bundle}: {_holder(bundle)} is writing here; wait until it ends, or stop it") from None
@@ -32,7 +33,7 @@ def exclusive(bundle: Path, command: str) -> Iterator[None]:
     holder = bundle / HOLDER_NAME
     try:
         with suppress(OSError):
-            holder.write_text(json.dumps({"pid": os.getpid(), "command": command}), encoding="utf-8")
+            replace_file(holder, json.dumps({"pid": os.getpid(), "command": command}).encode("utf-8"))
         yield
     finally:
         with suppress(OSError):

@@ -29,6 +29,7 @@ _PLAIN: Final = {
     errno.EROFS: "the file system is read-only; copy the folder to a place that can be written",
     errno.EACCES: "no permission to write; check who owns the folder",
     errno.EPERM: "no permission to write; check who owns the folder",
+    errno.ELOOP: "is a symbolic link, which touchstone does not follow; put the file itself in its place",
     errno.EMFILE: "too many open files; raise `ulimit -n` and run the same command again",
 }
 
@@ -37,6 +38,12 @@ def machine_error(path: Path, error: OSError) -> MachineError:
     """An operating-system error in plain words: where, what, and the next step."""
     text = _PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
     return MachineError(f"{path}: {text}")
+
+
+def refuse_link(path: Path) -> None:
+    """A bundle from a stranger must not make us write elsewhere. Raises OSError (ELOOP)."""
+    if path.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
 def retry_locked(action: Callable[[], T]) -> T:
@@ -101,6 +108,7 @@ class JsonlWriter:
         self.path = path
         self._sync = sync
         try:
+            refuse_link(path)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             self._mend(cut_half)
         except OSError as error:
