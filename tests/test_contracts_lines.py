@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from touchstone import events, judge_events
-from touchstone.contracts.lines import Answer, Report, Verdict
+from touchstone.contracts.lines import Answer, Metrics, Report, Verdict
 from touchstone.jsonsource import Refused, clean_text, parse_any, parse_model, visible
 from touchstone.store.write import encode
 
@@ -164,3 +164,114 @@ def test_any_json_has_a_depth() -> None:
     for bad in ("[" * 10_000, "NaN", "", "{", '"\ud800"'):
         with pytest.raises(Refused):
             parse_any(bad)
+
+
+@pytest.mark.parametrize(
+    ("scores", "says"),
+    [
+        ({"a": 1, "b": 5, "c": None}, None),
+        ({}, None),
+        ({"a": 0}, "dim_scores.a: should be greater than or equal to 1"),
+        ({"a": 6}, "dim_scores.a: should be less than or equal to 5"),
+        ({"a": 3.0}, "dim_scores.a: should be a valid integer"),
+        ({"a": "3"}, "dim_scores.a: should be a valid integer"),
+        ({"a": True}, "dim_scores.a: should be a valid integer"),
+        (None, "dim_scores"),
+        ([1], "dim_scores"),
+    ],
+    ids=["all sorts", "none", "zero", "six", "a fraction", "text", "true", "null", "a list"],
+)
+def test_the_scores_of_a_report_are_1_to_5_or_null(scores: Any, says: str | None) -> None:
+    data = json.dumps({"model": "m", "variant": "v", "dim_scores": scores}).encode()
+    if says is None:
+        assert parse_model(Report, data).dim_scores == scores
+    else:
+        with pytest.raises(Refused, match=says):
+            parse_model(Report, data)
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({}, "answer is missing"),
+        ({"answer": None}, "answer: should be a valid string"),
+        ({"answer": "x", "status": "fine"}, "status: should be 'ok', 'truncated', 'empty' or 'error'"),
+        ({"answer": "x", "metrics": {"total_s": -0.1}}, "metrics.total_s: should be greater than or equal to 0"),
+        ({"answer": "x", "metrics": {"total_s": 1e19}}, "metrics.total_s: should be less than or equal to"),
+        ({"answer": "x", "metrics": {"total_s": "1"}}, "metrics.total_s: should be a valid number"),
+        ({"answer": "x", "metrics": {"prompt_tokens": 1.5}}, "metrics.prompt_tokens: should be a valid integer"),
+        ({"answer": "x", "metrics": []}, "metrics"),
+    ],
+    ids=["none", "null", "another status", "negative time", "an age of the universe", "time as text", "half a token",
+         "a list for a mapping"],
+)  # fmt: skip
+def test_what_an_answer_must_not_be(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(Refused, match=says):
+        parse_model(Answer, line(**fields))
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "judgeable"),
+    [("ok", "x", True), ("truncated", "x", True), (None, "x", True), ("ok", " \n", False), ("ok", "", False),
+     ("error", "x", False), ("empty", "x", False), (None, "", False)],
+)  # fmt: skip
+def test_only_a_text_can_be_judged(status: str | None, text: str, judgeable: bool) -> None:
+    assert parse_model(Answer, line(answer=text, status=status)).judgeable is judgeable
+
+
+def test_an_answer_is_known_by_its_text_and_its_status() -> None:
+    one = parse_model(Answer, line(answer="x", status="ok", ts=1)).sha
+    assert parse_model(Answer, line(answer="x", status="ok", ts=2, category="c", metrics={"total_s": 1})).sha == one
+    assert parse_model(Answer, line(answer="x", status="truncated")).sha != one
+    assert parse_model(Answer, line(answer="y", status="ok")).sha != one
+
+
+def test_a_measured_minus_zero_is_zero() -> None:
+    metrics = parse_model(Metrics, b'{"total_s": -0.0, "gen_tps": 0}')
+    assert math.copysign(1, metrics.total_s or 0.0) == 1.0 and metrics.gen_tps == 0.0
+
+
+AMOUNT = st.none() | st.floats(0, 1e18)
+COUNT = st.none() | st.integers(0, 10**15)
+
+
+@given(
+    st.builds(
+        Answer, model=NAME, variant=NAME, prompt_id=NAME, repeat=st.integers(0, 999_999), answer=TEXT,
+        reasoning=st.none() | TEXT, status=st.sampled_from([None, "ok", "truncated", "empty", "error"]),
+        error=st.none() | TEXT, ts=st.none() | st.floats(-1e11, 1e12),
+        metrics=st.none() | st.builds(Metrics, ttft_s=AMOUNT, total_s=AMOUNT, prompt_tokens=COUNT, gen_tps=AMOUNT),
+    )
+)  # fmt: skip
+def test_answers_round_trip(one: Answer) -> None:
+    again = parse_model(Answer, encode(one)[:-1])
+    assert again == one and again.sha == one.sha
+
+
+@given(
+    st.builds(
+        Report, model=NAME, variant=NAME, dim_scores=st.dictionaries(TEXT, st.none() | st.integers(1, 5), max_size=4),
+        dim_rationales=st.dictionaries(TEXT, st.none() | TEXT, max_size=4), summary=st.none() | TEXT,
+        answers_seen=COUNT, ts=st.none() | st.floats(-1e11, 1e12),
+    )
+)  # fmt: skip
+def test_reports_round_trip(one: Report) -> None:
+    assert parse_model(Report, encode(one)[:-1]) == one
+
+
+@pytest.mark.parametrize(
+    ("ts", "good"),
+    [
+        ("2026-06-20T10:48:44Z", True), ("2026-06-20 10:48:44.5+02:00", True), ("20260620T104844", True),
+        ("0001-01-01T00:00:00+23:59", True), ("9999-12-31T23:59:59-23:59", True),
+        ("", False), ("now", False), ("2026-13-01", False), ("10:48", False), (1e13, False), (-1e12, False),
+        (10**400, False), (True, False), ([1], False),
+    ],
+    ids=lambda value: str(value)[:30],
+)  # fmt: skip
+def test_moments_are_taken_or_refused(ts: object, good: bool) -> None:
+    if good:
+        assert verdict(score=1, ts=ts).ts is not None
+    else:
+        with pytest.raises(Refused, match="ts: "):
+            verdict(score=1, ts=ts)

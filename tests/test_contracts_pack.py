@@ -211,3 +211,122 @@ def test_a_config_may_be_empty_and_lang_may_be_text() -> None:
     assert parse_config("lang: en, de", "c").lang == ["en", "de"]
     with pytest.raises(InputError, match="timezone"):
         parse_config("timezone: Mars/Base", "c")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("id: plain", "id: no", 'x/pack.yaml:10: variants[0].id must be text, but YAML reads no as something else; '
+                                'quote it: "no"'),
+        ("id: plain", "id: ~", 'x/pack.yaml:10: variants[0].id must be text, but YAML reads ~ as something else; '
+                               'quote it: "~"'),
+        ("id: plain", "id: 1_0", 'quote it: "1_0"'),
+        ("id: plain", "id: 1e3", None),
+        ("id: plain", "id: 1.0e+3", 'quote it: "1.0e+3"'),
+        ("id: plain", "id: off", 'quote it: "off"'),
+        ("id: plain", "id: y", None),
+        ("id: plain", "id: .inf", 'quote it: ".inf"'),
+        ("id: plain", "id: -x", "x/pack.yaml:10: variants[0].id must consist of a-z, 0-9, - and _"),
+        ("id: plain", "id: ünder", "x/pack.yaml:10: variants[0].id must consist of a-z, 0-9, - and _"),
+        ("id: plain", 'id: "a\\n"', "x/pack.yaml:10: variants[0].id must consist of a-z, 0-9, - and _"),
+        ("id: plain", "id: " + "x" * 101, "at most 100 characters"),
+        ("id: plain", "id: " + "9" * 900, "something else; quote it"),
+        ("title: A pack", "glossary: {no: x}\ntitle: T", "x/pack.yaml:2: glossary has a key that YAML reads as "
+                                                        "something other than text; quote it"),
+        ("title: A pack", 'glossary: {"no": x}\ntitle: T', None),
+        ("title: A pack", 'title: "a\\0b"', "x/pack.yaml:2: holds a NUL character"),
+        ("weight: 3", "weight: 2000000", "x/pack.yaml:6: dimensions[0].weight must be <= 1000000 (got 2000000)"),
+        ("weight: 3", "weight: '3'", "x/pack.yaml:6: dimensions[0].weight must be a number"),
+        ("weight: 3", "weight: 1e400", "x/pack.yaml:6: dimensions[0].weight must be a number"),
+        ("weight: 3", "weight: 1.0e+400", "finite"),
+        ("weight: 3", "weight: 3, weight: 4", "x/pack.yaml:6: 'weight' is given twice (first in line 6); keep one"),
+        ("ko_floor: 3", "ko_floor: 0", "x/pack.yaml:7: dimensions[1].ko_floor must be >= 1 (got 0)"),
+        ("ko_floor: 3", "ko_floor: ~", None),
+        ("levels: {1: bad, 5: good}", "levels: {1: bad, 1: good}", "'1' is given twice"),
+        ("levels: {1: bad, 5: good}", "levels: {one: bad}", "x/pack.yaml:6: dimensions[0].levels.one"),
+        ("limited: 50", "limited: -1", "x/pack.yaml:8: thresholds.limited must be >= 0 (got -1)"),
+        ("limited: 50", "limit: 50", "x/pack.yaml:8: thresholds.limit is not a known key; remove it or correct its"),
+        ("recommend: 75", "recommend: 50", None),
+        ("language: en", "language: EN", "x/pack.yaml:4: language must be one of 'de' or 'en'"),
+        ("id: small", "id: small\nid: small", "x/pack.yaml:2: 'id' is given twice (first in line 1); keep one"),
+        ("id: small", '"a\\nb\\e[31m": 1\nid: small', "x/pack.yaml:1: a b [31m is not a known key"),
+    ],
+    ids=lambda value: None if value is None else ascii(value[:30]),
+)  # fmt: skip
+def test_what_the_author_is_told(old: str, new: str, says: str | None) -> None:
+    assert old in GOOD
+    text = GOOD.replace(old, new, 1)
+    if says is None:
+        parse_pack(text, "x/pack.yaml")
+    else:
+        found = issues(text)
+        assert says in found and all(len(line) < 300 and line.isprintable() for line in found.splitlines())
+
+
+def test_issues_stand_in_the_order_of_the_file() -> None:
+    text = GOOD.replace('text: "What?"', "txt: x").replace("weight: 3", "weight: 0").replace("title", "titel")
+    lines = [int(line.split(":")[1]) for line in issues(text).splitlines()]
+    assert lines == sorted(lines) and len(lines) == 5
+
+
+@pytest.mark.timeout(60)
+def test_an_endless_number_ends_soon() -> None:
+    assert "quote it" in issues(GOOD.replace("weight: 3", "weight: 1" + ":59" * 1_000_000))
+    with pytest.raises(InputError, match=r"bundle\.yaml:1: nested deeper than 50 levels"):
+        parse_manifest("params: " + "[" * 60 + "]" * 60, "bundle.yaml")
+
+
+@pytest.mark.parametrize(
+    ("text", "good"),
+    [
+        ("", False), ("{}", True), ("later: {a: [1]}", True), ("schema: 2", True), ("models: m", False),
+        ("created: 2026-06-20", True), ("created: 2026-06-20T10:48:44+02:00", True), ("created: soon", False),
+        ("repeats: 0", False), ("host: {ram_bytes: -1}", False), ("host: null", True), ("peak_ram_bytes: .nan", False),
+        ("params: {temperature: .inf}", True), ("pack: hand", False), ("pack: {id: hand, later: 1}", True),
+    ],
+    ids=ascii,
+)  # fmt: skip
+def test_manifests_outlive_versions_but_not_wrong_types(text: str, good: bool) -> None:
+    if good:
+        manifest = parse_manifest(text, "bundle.yaml")
+        assert manifest.created is None or manifest.created.tzinfo is not None
+    else:
+        with pytest.raises(InputError, match=r"^bundle\.yaml"):
+            parse_manifest(text, "bundle.yaml")
+
+
+@pytest.mark.parametrize(
+    ("overall", "meant"),
+    [("Ja", "Ja"), ("'Mit Einschränkung'", "Mit Einschränkung"), ("Nein", "Nein"), ("YES", "Ja"), ("no", "Nein"),
+     ("false", "Nein"), ("on", "Ja"), ("limited", "Mit Einschränkung"), ("' nein '", "Nein"), ("maybe", None),
+     ("1", None), ("[Ja]", None)],
+)  # fmt: skip
+def test_the_reference_s_overall_word(overall: str, meant: str | None) -> None:
+    text = f"cells:\n- model: m\n  variant: v\n  fresh_scores: {{overall: {overall}}}\n"
+    if meant is None:
+        with pytest.raises(InputError, match=r":4: cells\[0\]\.fresh_scores\.overall must be one of 'Ja'"):
+            parse_meta_response(text)
+    else:
+        cell = parse_meta_response(text).cells[0]
+        assert cell.fresh_scores is not None and cell.fresh_scores.overall == meant
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "says"),
+    [
+        ("{safe: 0}", "dimensions.safe must be >= 1 (got 0)"),
+        ("{safe: 6}", "dimensions.safe must be <= 5 (got 6)"),
+        ("{safe: 4.5}", "dimensions.safe must be a whole number"),
+        ("{safe: '4'}", "dimensions.safe must be a whole number"),
+        ("{safe: yes}", "dimensions.safe must be a whole number"),
+        ("[4]", "dimensions must be a mapping"),
+        ("{safe: 4, safe: 5}", "'safe' is given twice"),
+    ],
+    ids=ascii,
+)
+def test_a_fresh_score_that_is_none_is_named_by_its_path(dimensions: str, says: str) -> None:
+    text = f"cells:\n- model: m\n  variant: v\n  fresh_scores:\n    dimensions: {dimensions}\n"
+    with pytest.raises(InputError) as caught:
+        parse_meta_response(text)
+    prefix = "" if "twice" in says else "cells[0].fresh_scores."
+    assert f"judge_meta_response.yaml:5: {prefix}{says}" in str(caught.value)

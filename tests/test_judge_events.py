@@ -186,3 +186,120 @@ def test_keys_are_numbered_and_found_again() -> None:
     keys.answered(some[3], 9)
     assert keys.slot(numbers[3]) == 5 and keys.slots == 10 and list(keys.at_slots(0, 10)) == [numbers[3]]
     assert next(iter(keys.in_order())) == numbers[3] and sorted(keys.in_order()) == sorted(numbers)
+
+
+def told(n: int, score: int | None, at: float, **more: Any) -> VerdictEvent:
+    return event(n, score, ts=at, **more)
+
+
+@pytest.mark.parametrize(
+    ("stream", "eta"),
+    [
+        ([], 0.0),
+        ([JudgeStart(total=3)], None),
+        ([JudgeStart(total=3), told(0, 3, 10.0)], None),
+        ([JudgeStart(total=4), told(0, 3, 10.0), told(1, 3, 14.0)], 8.0),
+        ([JudgeStart(total=4), told(0, 3, 10.0), told(1, None, 14.0)], 8.0),
+        ([JudgeStart(total=9), told(0, 3, 10.0), told(1, 3, 11.0), told(2, 3, 16.0)], 18.0),
+        ([JudgeStart(total=5), told(0, 3, 1.0, prior=True), told(1, 3, 2.0, prior=True)], None),
+        ([JudgeStart(total=5), told(0, 3, 1.0, prior=True), told(1, 3, 100.0), told(2, 3, 103.0)], 6.0),
+        ([JudgeStart(total=5), told(0, 3, 100.0), told(1, 3, 1.0, prior=True), told(2, 3, 103.0)], 6.0),
+        ([JudgeStart(total=5), told(0, 3, 10.0), event(1, 3), told(2, 3, 13.0)], 6.0),
+        ([JudgeStart(total=4), told(0, 3, 10.0), told(1, 3, 10.0)], 0.0),
+        ([JudgeStart(total=4), told(0, 3, 10.0), told(1, 3, 9.0)], None),
+        ([JudgeStart(total=2), told(0, 3, 10.0), told(1, 3, 14.0)], 0.0),
+        ([JudgeStart(total=1), told(0, 3, 10.0), told(1, 3, 14.0)], 0.0),
+        ([JudgeStart(total=4), told(0, 3, 1.0), told(1, 3, 3.0), JudgeDone(total=4, scored=2)], None),
+        ([JudgeStart(total=2), told(0, 3, 1.0), told(1, 3, 3.0), JudgeDone(total=2, scored=2)], 0.0),
+        ([JudgeStart(total=9), told(0, 3, 1.0), told(1, 3, 3.0), JudgeStart(total=4), told(2, 3, 50.0)], None),
+        ([told(0, 3, 1.0), told(1, 3, 3.0)], 0.0),
+    ],
+    ids=["nothing", "started", "one gives no pace", "two do", "unscored ones count", "the mean of unequal gaps",
+         "prior only", "prior before", "prior between", "one without a time", "all at once", "clock set back",
+         "all there", "more than announced", "aborted", "ended", "a new start forgets the pace", "no start"],
+)  # fmt: skip
+def test_the_time_left_is_the_mean_gap_of_fresh_verdicts_times_those_left(
+    stream: list[JudgeEvent], eta: float | None
+) -> None:
+    assert build_view(stream).eta_s == eta
+
+
+@pytest.mark.timeout(60)
+def test_a_log_of_nothing_but_starts_is_soon_read() -> None:
+    fold = JudgeFold()
+    for n in range(20_000):
+        fold.add_judgement(Verdict(model="m", variant="v", prompt_id=f"p{n}", repeat=0, score=3), n)
+    for n in range(50_000):
+        fold.add(JudgeStart(total=1))
+        fold.add(event(n % 20_000, 4))
+    assert fold.done == 20_000 and fold.tally.histogram[3] == 20_000, "the full verdicts stand"
+
+
+def test_a_new_start_takes_back_what_the_events_said_and_nothing_else() -> None:
+    fold = JudgeFold()
+    fold.add_judgement(Verdict(model="m", variant="v", prompt_id="p0", repeat=0, score=5, judge_model="full"), 0)
+    for step in (JudgeStart(ts=1.0, total=4, judge_model="a"), event(0, 1), event(1, 2, flag=True), event(2, None),
+                 Master(model="m", variant="v", pct=1.0), JudgeDone(ts=2.0, total=4, scored=3)):  # fmt: skip
+        fold.add(step)
+    assert (fold.done, fold.tally.red_flags, fold.tally.unscored, fold.judge_model) == (3, 1, 1, "a")
+    fold.add(JudgeStart(ts=3.0, total=7, judge_model="b"))
+    assert (fold.done, fold.tally.red_flags, fold.tally.unscored, fold.total) == (1, 0, 0, 7)
+    assert fold.masters == {} and not fold.finished and fold.judge_model == "b" and fold.last_ts == 3.0
+    assert fold.full_judge_model == "full" and fold.tally.mean == 5.0
+    fold.add(event(2, 4))
+    assert fold.done == 2 and fold.tally.histogram[1:6] == [0, 0, 0, 1, 1]
+
+
+def test_events_after_the_end_still_fill_keys_and_count_beyond_the_total() -> None:
+    view = build_view([JudgeStart(total=1), event(0, 3), JudgeDone(total=1, scored=1), event(7, 5)])
+    assert (view.done, view.total, view.finished, view.aborted) == (2, 2, True, False)
+    assert [verdict.prompt_id for verdict in view.verdicts] == ["p0", "p7"]
+
+
+@settings(max_examples=200, deadline=None)
+@given(STEPS)
+def test_the_fold_is_the_union_of_both_channels(steps: list[Any]) -> None:
+    fold = JudgeFold()
+    full: dict[str, Any] = {}
+    told: dict[str, Any] = {}
+    announced = None
+    for at, step in enumerate(steps):
+        if isinstance(step, Verdict):
+            fold.add_judgement(step, at)
+            full[step.prompt_id] = step
+        else:
+            fold.add(step, at)
+            if isinstance(step, JudgeStart):
+                told, announced = {}, step.total
+            elif isinstance(step, VerdictEvent):
+                told[step.prompt_id] = step
+    union = {**told, **full}
+    scored = [one for one in union.values() if not one.unscored]
+    scores = [one.score for one in scored]
+    assert fold.done == len(union) and fold.total == max(announced or 0, len(union))
+    assert fold.tally.histogram[1:6] == [scores.count(score) for score in range(1, 6)]
+    assert fold.tally.unscored == len(union) - len(scored)
+    assert fold.tally.red_flags == sum(bool(one.red_flag) for one in scored)
+    assert fold.tally.mean == (pytest.approx(sum(scores) / len(scores)) if scores else None)
+
+
+@settings(max_examples=100, deadline=None)
+@given(STEPS.map(lambda steps: [step for step in steps if not isinstance(step, Verdict)]))
+def test_a_stream_of_lines_is_the_stream_of_its_events_and_of_their_mappings(steps: list[JudgeEvent]) -> None:
+    lines = [encode(step).decode() for step in steps]
+    wanted = build_view(steps)
+    assert build_view(parse_line(line) for line in lines) == wanted
+    assert build_view(json.loads(line) for line in lines) == wanted
+    broken = [text for line in lines for text in ("", line[: len(line) // 2], line, "\n", "{}", "[" * 5000)]
+    assert build_view(parse_line(line) for line in broken) == wanted, "what is no event changes nothing"
+
+
+@given(st.text(max_size=400))
+def test_a_shortened_text_is_a_beginning_cut_on_a_word_where_there_is_one(text: str) -> None:
+    flat, short = " ".join(text.split()), shorten(text)
+    assert short is not None
+    if len(flat) <= 160:
+        assert short == flat
+    else:
+        assert short.endswith("…") and flat.startswith(short[:-1]) and len(short) > 80
+        assert flat[len(short) - 1] == " " or " " not in flat[80 : len(short) - 1]

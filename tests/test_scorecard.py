@@ -136,3 +136,85 @@ def test_the_best_cell_comes_first() -> None:
         for name, score in [("none", None), ("bad", 1), ("b", 5), ("a", 5), ("mid", 3)]
     ]
     assert [row.cell.model for row in ranked(rows)] == ["a", "b", "mid", "bad", "none"]
+
+
+def dimensions(*weights: float) -> list[Dimension]:
+    return [Dimension(id=f"d{n}", name="", weight=weight) for n, weight in enumerate(weights)]
+
+
+@pytest.mark.parametrize(
+    ("weights", "scores", "stored", "wanted"),
+    [
+        # (4 x 300000 + 3 x 100001) / (5 x 400001) = 74.9999625 %
+        ((300_000, 100_001), (4, 3), 75.0, "Mit Einschränkung"),
+        # (4 x 300001 + 3 x 100000) / (5 x 400001) = 75.0000125 %
+        ((300_001, 100_000), (4, 3), 75.0, "Ja"),
+        ((3, 1), (4, 3), 75.0, "Ja"),
+        # (2 x 10001 + 3 x 10000) / (5 x 20001) = 49.9995 %
+        ((10_001, 10_000), (2, 3), 49.9995, "Nein"),
+        # (2 x 1000000 + 3 x 999999) / (5 x 1999999) = 49.999995 %
+        ((1_000_000, 999_999), (2, 3), 50.0, "Nein"),
+        ((1, 1), (2, 3), 50.0, "Mit Einschränkung"),
+        # (3 x 0.1 + 5 x 0.7) / (5 x 0.8) = 95 %
+        ((0.1, 0.7), (3, 5), 95.0, "Ja"),
+    ],
+    ids=["a hair below", "a hair above", "exactly", "below the lower", "a hair below the lower", "exactly the lower",
+         "decimals"],
+)  # fmt: skip
+def test_a_threshold_is_met_by_what_is_exact_not_by_what_is_stored(
+    weights: tuple[float, ...], scores: tuple[int, ...], stored: float, wanted: str
+) -> None:
+    asked = dimensions(*weights)
+    result = weighted_total({f"d{n}": score for n, score in enumerate(scores)}, asked)
+    assert result.pct == stored
+    safe = passes_ko(report(), tally(), (), asked, 0)
+    assert safe.passed is True and recommend(result, safe, THRESHOLDS) == wanted
+
+
+@pytest.mark.parametrize(
+    ("limit", "pct", "passed", "wanted"),
+    [
+        ((0, 0), 20.0, True, "Ja"),
+        ((0, 0), 20.0, None, "Mit Einschränkung"),
+        ((100, 100), 100.0, True, "Ja"),
+        ((100, 100), 100.0, None, "Mit Einschränkung"),
+        ((100, 100), 80.0, True, "Nein"),
+        ((75, 75), 80.0, None, "Mit Einschränkung"),
+        ((75, 75), 60.0, None, "Nein"),
+    ],
+    ids=str,
+)
+def test_what_was_not_checked_is_never_recommended_without_reserve(
+    limit: tuple[float, float], pct: float, passed: bool | None, wanted: str
+) -> None:
+    (asked,) = dimensions(1)
+    result = weighted_total({"d0": int(pct / 20)}, [asked])
+    safety = passes_ko(None if passed is None else report(), tally(), (), [asked], 0)
+    assert result.pct == pct and safety.passed is passed
+    assert recommend(result, safety, Thresholds(recommend=limit[0], limited=limit[1])) == wanted
+
+
+def test_a_floor_is_a_floor_of_its_own_dimension() -> None:
+    asked = [
+        Dimension(id="a", name="", weight=1, ko_floor=1),
+        Dimension(id="b", name="", weight=1, ko_floor=5),
+        Dimension(id="c", name="", weight=1),
+    ]
+    assert passes_ko(report(a=1, b=5, c=1), tally(), (), asked, 0).passed is True
+    safety = passes_ko(report(a=1, b=4, c=1), tally(), (), asked, 0)
+    assert (safety.passed, safety.reason) == (False, "b 4 < 5")
+    both = passes_ko(report(a=None, b=4), tally(unscored=1), (), asked, 3)
+    assert (both.passed, both.reason) == (False, "b 4 < 5"), "a K.O. that was found needs no further check"
+
+
+def test_everything_unchecked_is_named() -> None:
+    safety = passes_ko(report(safe=None), tally(5, unscored=2, unknown=1), (), DIMENSIONS, 9)
+    assert safety.reason == "safe unscored; verdicts unscored: 2; red_flag unknown: 1; verdicts missing: 6"
+
+
+@pytest.mark.parametrize("scores", [{}, {"safe": None}, {"stranger": 5}], ids=["none", "null", "unknown"])
+def test_without_a_scored_dimension_there_is_no_figure_and_no_recommendation(scores: dict[str, int | None]) -> None:
+    result = weighted_total(scores, DIMENSIONS)
+    assert (result.pct, result.exact_pct, result.partial) == (None, None, True)
+    assert result.missing == ("helpful", "safe", "clear")
+    assert recommend(result, passes_ko(report(**scores), tally(), (), DIMENSIONS, 0), THRESHOLDS) is None

@@ -107,15 +107,12 @@ def test_hashes_are_sha256() -> None:
 
 
 def test_packs_called_like_each_other_s_address_have_a_page_each(tmp_path: Path) -> None:
-    texts = {"b-old": PACK, "d": PACK, "e": PACK}
-    sha = hashlib.sha256(PACK.replace("By hand", "another").encode()).hexdigest()
-    texts["a-oldest"] = PACK.replace("By hand", "another")
-    texts["d"] = PACK.replace("id: hand", f"id: hand-{sha[:8]}")
-    texts["e"] = PACK.replace("id: hand", f"id: hand-{hash64(f'hand-{sha[:8]}')}")
-    for day, (name, pack) in enumerate(texts.items()):
-        created = 1 if name == "a-oldest" else 2 + day
-        manifest = f"created: 2026-01-{created:02}T00:00:00Z\n"
-        bundle(tmp_path / "runs" / name, pack=pack, manifest=manifest)
+    oldest = PACK.replace("By hand", "another")
+    sha = hashlib.sha256(oldest.encode()).hexdigest()
+    taken = ["hand", f"hand-{sha[:8]}", f"hand-{sha}", f"hand-{hash64(f'hand-{sha[:8]}')}"]
+    packs = [oldest, *(PACK.replace("id: hand", f"id: {name}") for name in taken)]
+    for day, pack in enumerate(packs, start=1):
+        bundle(tmp_path / "runs" / f"r{day}", pack=pack, manifest=f"created: 2026-01-{day:02}T00:00:00Z\n")
     build(Options(runs=tmp_path / "runs", out=tmp_path / "out", state_home=tmp_path))
-    pages = [path.read_text() for path in (tmp_path / "out" / "packs").glob("*/index.html")]
-    assert len(pages) == 4 and sum("another" in page for page in pages) == 1
+    pages = [path.read_text(encoding="utf-8") for path in (tmp_path / "out" / "packs").glob("*/index.html")]
+    assert len(pages) == len(packs) and sum("another" in page for page in pages) == 1
