@@ -261,6 +261,22 @@ def test_a_job_in_the_background_can_be_stopped(cli: Cli, endpoint: StandIn, eva
     assert lines(evaluated / "judge_events.jsonl")[-1]["event"] == "judge_done"
 
 
+def test_a_dead_endpoint_leaves_a_channel_with_a_beginning_and_what_stands(
+    cli: Cli, endpoint: StandIn, evaluated: Path
+) -> None:
+    endpoint.script = Brain(delay_s=0.01)
+    killed_judge(cli, evaluated, 5)
+    standing = len(lines(evaluated / "judgements.jsonl"))
+    (evaluated / "judge_events.jsonl").unlink()
+    endpoint.stop()
+    assert str(endpoint.port) in cli("judge", "--events", code=1).err
+    events = lines(evaluated / "judge_events.jsonl")
+    assert [event["event"] for event in events] == ["judge_start"] + ["verdict"] * standing + ["judge_done"]
+    assert events[0]["total"] == 24 and events[-1]["scored"] == standing
+    view = open_bundle(evaluated).refresh()
+    assert view.judge.aborted and view.judge.done == standing
+
+
 def test_another_judge_is_refused_and_both_ways_on_work(cli: Cli, endpoint: StandIn, evaluated: Path) -> None:
     cli("judge")
     first = (evaluated / "judgements.jsonl").read_bytes()

@@ -89,6 +89,11 @@ def test_each_fault_has_its_place_and_its_remedy(old: str, new: str, line: int |
         assert f"x/pack.yaml:{line}: " in found
 
 
+def test_an_id_given_twice_is_named_beside_other_faults() -> None:
+    found = issues(GOOD.replace("id: safe", "id: helpful").replace("weight: 3", "weight: 0"))
+    assert "x/pack.yaml:7: dimensions[1].id: 'helpful' is given twice" in found and "must be > 0" in found
+
+
 def test_all_faults_come_at_once() -> None:
     found = issues(GOOD.replace("weight: 3", "weight: 0").replace("language: en", "language: xx").replace("p01", "P 1"))
     assert len(found.splitlines()) == 3

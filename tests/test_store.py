@@ -279,6 +279,20 @@ def test_what_a_scorecard_was_made_from_has_no_times_and_no_order(tmp_path: Path
     assert open_bundle(bundle).refresh().inputs_sha != first
 
 
+def test_a_bundle_that_is_still_being_made_is_none(tmp_path: Path) -> None:
+    make_bundle(tmp_path / ".2026-06-20_104844_eval_probe.tmp")
+    make_bundle(tmp_path / "whole")
+    assert [found.name for found in find_bundles(tmp_path)] == ["whole"]
+
+
+def test_a_quality_file_that_is_none_is_named(tmp_path: Path) -> None:
+    bundle = make_bundle(tmp_path / "r")
+    (bundle / "judge_quality.md").write_text("---\ntype: note\n---\n")
+    assert any("judge_quality.md" in note for note in open_bundle(bundle).refresh().notes)
+    (bundle / "judge_quality.md").write_text("---\ntype: judge_quality\n---\n")
+    assert not any("judge_quality.md" in note for note in open_bundle(bundle).refresh().notes)
+
+
 def test_a_bundle_is_shown_from_what_is_there(tmp_path: Path) -> None:
     bundle = make_bundle(tmp_path / "r")
     (bundle / "pack.yaml").write_text("id: [broken\n")

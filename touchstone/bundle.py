@@ -17,6 +17,7 @@ from touchstone.contracts.manifest import Manifest, parse_manifest
 from touchstone.contracts.pack import Pack, pack_sha, parse_pack
 from touchstone.errors import InputError
 from touchstone.jsonsource import MAX_LINE_BYTES, Refused, parse_model
+from touchstone.judge_compare import TYPE, parse_frontmatter
 from touchstone.judge_events import JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
 from touchstone.store.bundles import Found, read_document
@@ -118,6 +119,9 @@ class BundleState:
         if sha and declared and sha != declared:
             notes.append("pack.yaml is not the one that bundle.yaml names (another sha256); shown with the one here")
         quality_md, scorecard_md = self._text("judge_quality.md", notes), self._text("scorecard.md", notes)
+        fields = None if quality_md is None else parse_frontmatter(quality_md)
+        if quality_md is not None and (fields is None or fields.get("type") != TYPE):
+            notes.append("judge_quality.md has no readable frontmatter of that type; it takes no part in comparisons")
         return BundleView(
             name=self.found.name,
             manifest=manifest,

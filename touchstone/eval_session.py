@@ -174,7 +174,7 @@ def _publish(runs: Path, pack_id: str, pack: bytes, fields: dict[str, Any]) -> P
     text = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
     runs.mkdir(parents=True, exist_ok=True)
     while True:
-        name = f"{time.strftime('%Y-%m-%d_%H%M%S')}_eval_{pack_id}"
+        name = f"{time.strftime('%Y-%m-%d_%H%M%S', time.gmtime())}_eval_{pack_id}"
         beside, target = runs / f".{name}.tmp", runs / name
         try:
             beside.mkdir()

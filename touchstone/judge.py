@@ -53,6 +53,11 @@ class Plan:
     """All cells, by first appearance."""
 
     @property
+    def standing(self) -> list[Verdict]:
+        """Verdicts that stand, in the order of the answers."""
+        return [self.prior[item.answer.key] for item in self.answers if item.answer.key in self.prior]
+
+    @property
     def report_todo(self) -> list[Cell]:
         return [cell for cell in self.cells if cell not in self.reports]
 
@@ -130,7 +135,6 @@ def refuse_other_judge(
 class Callbacks:
     """Where results go. All default to nowhere, so that each can be added alone."""
 
-    on_judge_start: Callable[[int, Sequence[Verdict]], None] = lambda total, prior: None
     on_verdict: Callable[[Verdict], None] = lambda verdict: None
     on_report: Callable[[Report], None] = lambda report: None
 
@@ -152,9 +156,6 @@ class Judging:
 
     async def run(self, plan: Plan) -> None:
         """Ask for everything that is left. Raises EndpointError if the judge cannot be used at all."""
-        self.callbacks.on_judge_start(
-            plan.total, [plan.prior[n.answer.key] for n in plan.answers if n.answer.key in plan.prior]
-        )
         for item in plan.todo:
             self.callbacks.on_verdict(await self.verdict(item))
         for cell in plan.report_todo:

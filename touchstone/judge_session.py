@@ -263,9 +263,9 @@ class _Run:
         return self.files.enter_context(JsonlWriter(self.bundle / name, sync=sync, cut_half=cut_half))
 
     async def _ask(self) -> None:
-        callbacks = Callbacks(self._on_start, self._on_verdict, self._on_report)
+        # First of all, also where the endpoint turns out to be dead: a channel has no end without its beginning.
+        self._on_start()
         if not self.plan.todo and not self.plan.report_todo:
-            self._on_start(self.plan.total, [self.plan.prior[n.answer.key] for n in self.plan.answers])
             return
         request = self.request
         async with Endpoint(
@@ -280,14 +280,15 @@ class _Run:
                 ask=endpoint.ask,
                 clock=self.clock,
                 context_tokens=await endpoint.context_tokens(request.model),
-                callbacks=callbacks,
+                callbacks=Callbacks(self._on_verdict, self._on_report),
             )
             await judging.run(self.plan)
 
-    def _on_start(self, total: int, prior: Sequence[Verdict]) -> None:
+    def _on_start(self) -> None:
+        prior = self.plan.standing
         self.scored = sum(not verdict.unscored for verdict in prior)
         if self.events is not None:
-            self.events.append(JudgeStart(ts=self.clock(), total=total, judge_model=self.request.model))
+            self.events.append(JudgeStart(ts=self.clock(), total=self.plan.total, judge_model=self.request.model))
             positions = {item.answer.key: item.i for item in self.plan.answers}
             for verdict in prior:
                 event = verdict_event(verdict, prior=True).model_copy(

@@ -163,7 +163,7 @@ def inputs_sha(pack_sha: str | None, verdicts: Iterable[tuple[Any, ...]], report
     content = {
         "pack": pack_sha,
         "verdicts": sorted(verdicts, key=lambda row: row[:4]),
-        "reports": [reports[cell].model_dump(exclude={"ts", "raw"}) for cell in sorted(reports)],
+        "reports": [reports[cell].model_dump(exclude={"ts"}) for cell in sorted(reports)],
     }
     text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

@@ -7,7 +7,7 @@ log is read leniently where it is only incomplete (absent reads as null) and ref
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -151,10 +151,14 @@ def from_document(model: type[M], document: yamlsource.Document, source: str) ->
     return value
 
 
-def from_yaml(model: type[M], text: str | bytes, source: str) -> M:
-    """YAML text as `model`. Raises InputError with all issues."""
+def from_yaml(
+    model: type[M], text: str | bytes, source: str, look: Callable[[yamlsource.Document], Iterable[Issue]] | None = None
+) -> M:
+    """YAML text as `model`. Raises InputError with all issues; `look` finds more in the document as it stands."""
     try:
         document = yamlsource.load(text, source)
     except yamlsource.Unreadable as error:
         raise InputError(error.issues) from None
+    if look is not None:
+        document.issues.extend(look(document))
     return from_document(model, document, source)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from touchstone.contracts.base import Id, Score, Written, from_yaml
+from touchstone.errors import Issue, brief
+from touchstone.yamlsource import Document
 
 Text = Annotated[str, Field(max_length=1_000_000)]
 
@@ -57,11 +59,6 @@ class Prompt(Written):
     red_flags: Annotated[tuple[Text, ...], Field(strict=False)] = ()
 
 
-def _twice(ids: Iterable[str]) -> list[str]:
-    seen: set[str] = set()
-    return [item for item in ids if item in seen or seen.add(item)]  # type: ignore[func-returns-value]
-
-
 class Pack(Written):
     """What is asked, how it is scored, and from where on it is good enough."""
 
@@ -75,23 +72,28 @@ class Pack(Written):
     variants: tuple[Variant, ...] = Field(min_length=1, strict=False)
     prompts: tuple[Prompt, ...] = Field(min_length=1, strict=False)
 
-    @model_validator(mode="after")
-    def _unique(self) -> Self:
-        problems = []
-        for kind, items in (("dimensions", self.dimensions), ("variants", self.variants), ("prompts", self.prompts)):
-            problems += [f"{kind}: the id {name!r} is given twice; rename one" for name in _twice(x.id for x in items)]
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
-
     def prompt(self, prompt_id: str) -> Prompt | None:
         """The prompt of that id, None if the pack does not know it."""
         return next((prompt for prompt in self.prompts if prompt.id == prompt_id), None)
 
 
+def _ids_twice(document: Document, source: str) -> Iterator[Issue]:
+    """Ids given twice, in the document as it stands: other faults beside them must not hide them."""
+    for kind in ("dimensions", "variants", "prompts"):
+        items = document.value.get(kind) if isinstance(document.value, dict) else None
+        seen: set[str] = set()
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            name = item.get("id") if isinstance(item, dict) else None
+            if isinstance(name, str) and name in seen:
+                line = document.line_of((kind, index, "id"))
+                yield Issue(source, line, f"{kind}[{index}].id: {brief(name)!r} is given twice; rename one")
+            elif isinstance(name, str):
+                seen.add(name)
+
+
 def parse_pack(text: str | bytes, source: str) -> Pack:
     """A pack from YAML text. Raises InputError: every issue with file, line and the way to mend it."""
-    return from_yaml(Pack, text, source)
+    return from_yaml(Pack, text, source, lambda document: _ids_twice(document, source))
 
 
 def pack_sha(data: bytes) -> str:

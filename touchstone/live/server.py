@@ -175,6 +175,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._answer(body=False)
 
+    def _refuse(self) -> None:
+        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse
+
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Plain, short, and the end of the connection; nothing of the request is echoed."""
         status = HTTPStatus(code)
@@ -207,6 +212,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self._headers(kind)
         self.send_header("Content-Length", str(len(data)))
+        if status == HTTPStatus.METHOD_NOT_ALLOWED:
+            self.send_header("Allow", "GET, HEAD")
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()

@@ -94,4 +94,7 @@ def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iter
 
 def wait_for_ever() -> None:
     """Until Ctrl-C or SIGTERM."""
-    threading.Event().wait()
+    # In short waits: without a timeout Windows would not let Ctrl-C through.
+    event = threading.Event()
+    while not event.wait(1.0):
+        pass

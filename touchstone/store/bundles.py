@@ -41,15 +41,15 @@ class Found:
 
 
 def ignored(name: str) -> bool:
-    """Kept for people, invisible to every reader."""
-    return name.endswith(".old")
+    """Kept for people (`*.old`), not complete yet or never to be (`.*.tmp`), or somebody else's."""
+    return name.endswith(".old") or (name.startswith(".") and name.endswith(".tmp")) or name in _SKIPPED
 
 
 def find_bundles(runs: Path) -> list[Found]:
     """All bundles at or below `runs`, nested ones included, by name."""
     found = []
     for folder, folders, files in os.walk(runs, followlinks=False):
-        folders[:] = sorted(name for name in folders if not ignored(name) and name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if not ignored(name))
         present = ARTIFACTS.intersection(files)
         if not present:
             continue
