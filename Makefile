@@ -19,6 +19,7 @@ lint: $(VENV)/.dev
 
 unit: $(VENV)/.dev
 	$(PYTHON) tools/llm_server.py --install-only
+	$(BIN)/python tools/browser.py --install-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 # A small real model on http://127.0.0.1:18101, for trying things out.
