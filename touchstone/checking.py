@@ -9,7 +9,7 @@ from typing import Final
 from touchstone import events, judge_events
 from touchstone.bundle import open_bundle
 from touchstone.contracts.config import parse_config
-from touchstone.contracts.lines import Answer, Report, Verdict
+from touchstone.contracts.lines import Answer, RepeatedVerdict, Report, Verdict
 from touchstone.contracts.manifest import parse_manifest
 from touchstone.contracts.pack import parse_pack
 from touchstone.contracts.response import parse_meta_response
@@ -27,7 +27,7 @@ _LINES: Final[dict[str, Parse]] = {
     "reports.jsonl": lambda data: parse_model(Report, data),
     "events.jsonl": events.read_event,
     "resources.jsonl": lambda data: parse_model(events.Resources, data),
-    "self_consistency.jsonl": lambda data: parse_model(Verdict, data),
+    "self_consistency.jsonl": lambda data: parse_model(RepeatedVerdict, data),
 }
 
 

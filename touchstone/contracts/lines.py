@@ -1,4 +1,4 @@
-"""The lines of answers.jsonl, judgements.jsonl and reports.jsonl. Pure.
+"""The lines of answers.jsonl, judgements.jsonl, self_consistency.jsonl and reports.jsonl. Pure.
 
 Required is what identifies a line and what it is about; everything else that is absent reads as null.
 """
@@ -119,6 +119,13 @@ class Verdict(Scored):
     finish_reason: str | None = None
     error: str | None = None
     raw: str | None = None
+
+
+class RepeatedVerdict(Verdict):
+    """A line of self_consistency.jsonl: a verdict once more on an answer of the sample."""
+
+    round: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Which of the repeats, from 1."""
 
 
 class Report(Logged):
