@@ -162,6 +162,8 @@ class Handler(BaseHTTPRequestHandler):
     server_version = "touchstone"
     sys_version = ""
     timeout = REQUEST_TIMEOUT_S
+    # Head and body go out separately: the body would wait for the delayed acknowledgement of the head, 40 ms.
+    disable_nagle_algorithm = True
 
     def __init__(self, request: Any, client_address: Any, server: BaseServer) -> None:
         super().__init__(request, client_address, server)
