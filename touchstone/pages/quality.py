@@ -30,8 +30,8 @@ def _context(site: Site, bundle: BundleView, text: str, words: Words) -> Mapping
     return {
         **frame(site, bundle, words, "quality"),
         "row": row,
-        "lead": _lead(row, words),
-        "facts": [] if row is None else _facts(row, words),
+        "lead": lead(row, words),
+        "facts": [] if row is None else figures(row, words),
         "body": body[:SHOWN],
         "cut": len(body) > SHOWN,
         "stale": is_stale(bundle, text),
@@ -40,7 +40,7 @@ def _context(site: Site, bundle: BundleView, text: str, words: Words) -> Mapping
     }
 
 
-def _lead(row: JudgeQualityRow | None, words: Words) -> str:
+def lead(row: JudgeQualityRow | None, words: Words) -> str:
     """How far the judge agrees, whether it beats the best constant, and what it missed."""
     if row is None:
         return words._("This judge_quality.md cannot be read as one, so it is shown as it stands.")
@@ -72,7 +72,7 @@ def _distance(row: JudgeQualityRow, words: Words) -> str:
     )
 
 
-def _facts(row: JudgeQualityRow, words: Words) -> list[tuple[str, str]]:
+def figures(row: JudgeQualityRow, words: Words) -> list[tuple[str, str]]:
     """Everything the frontmatter says, in words; what it does not say is left out."""
     interval = (
         words._("%(low)s to %(high)s", low=words.number(row.qwk_low, 2), high=words.number(row.qwk_high, 2))
