@@ -12,11 +12,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from touchstone.errors import MachineError
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel  # slow to import, and not every writer has models
 
 T = TypeVar("T")
 
@@ -138,8 +139,15 @@ class JsonlWriter:
 
     def append(self, model: BaseModel) -> None:
         """One line, whole or not at all. Raises MachineError."""
+        self._append(encode(model))
+
+    def append_line(self, data: bytes) -> None:
+        """The same for a line that is encoded already, without its newline."""
+        self._append(data + b"\n")
+
+    def _append(self, data: bytes) -> None:
         try:
-            self._write(encode(model))
+            self._write(data)
             if self._sync:
                 os.fsync(self._file)
         except OSError as error:
