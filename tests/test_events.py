@@ -17,12 +17,11 @@ from touchstone.events import (
     EvalEvent,
     EvalFold,
     EvalStart,
-    Resources,
     answer_event,
     build_view,
     parse_line,
 )
-from touchstone.jsonsource import Refused, parse_model
+from touchstone.jsonsource import parse_model
 from touchstone.statistics import median, quantile
 from touchstone.store.write import encode
 
@@ -219,20 +218,26 @@ def test_what_is_no_event_is_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "says"),
+    ("times", "eta"),
     [
-        ({}, None),
-        ({"pressure": "warn", "throttled": False, "cpu_percent": 0.0, "gpus": [{"name": "x"}]}, None),
-        ({"ram_used_bytes": -1}, "ram_used_bytes"),
-        ({"pressure": "high"}, "pressure"),
-        ({"throttled": "no"}, "throttled"),
+        ([], None),
+        ([10.0], None),
+        ([10.0, 14.0], 28.0),
+        ([10.0, 11.0, 16.0], 18.0),
+        ([20.0, 10.0], None),
     ],
-    ids=["nothing known", "all known", "negative", "another word", "text for a boolean"],
+    ids=["none", "one", "two", "the mean", "a clock set back"],
 )
-def test_the_load_of_the_machine(fields: dict[str, Any], says: str | None) -> None:
-    data = json.dumps({"ts": 1, **fields}).encode()
-    if says is None:
-        assert parse_model(Resources, data).ts == 1.0
-    else:
-        with pytest.raises(Refused, match=says):
-            parse_model(Resources, data)
+def test_the_pace_is_that_of_the_latest_run(times: list[float], eta: float | None) -> None:
+    earlier = fold(one("p0"))
+    earlier.add(EvalStart(ts=0.0, total=10))
+    for ts in (1.0, 1001.0):
+        earlier.add(AnswerEvent(**key("p0"), ts=ts))
+    earlier.add(EvalStart(ts=5.0, total=10))
+    earlier.add(AnswerEvent(**key("p0"), ts=6.0, prior=True))
+    for slot, ts in enumerate(times, start=1):
+        earlier.add_answer(one(f"p{slot}", ts=ts), slot, slot * 100)
+        earlier.add(AnswerEvent(**key(f"p{slot}"), ts=ts))
+    assert earlier.eta_s == eta
+    earlier.add(EvalDone(ts=99.0, total=10))
+    assert earlier.eta_s is None

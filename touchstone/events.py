@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, assert_never
 
 from pydantic import Field, TypeAdapter
 
-from touchstone.contracts.base import Logged, Measure, Timestamp
+from touchstone.contracts.base import Logged, Timestamp
 from touchstone.contracts.lines import Answer, Keyed, Metrics, Status
 from touchstone.jsonsource import Refused, parse_union
 from touchstone.keys import KeyIndex
@@ -56,18 +56,6 @@ class EvalDone(Logged):
 
 EvalEvent = EvalStart | AnswerEvent | EvalDone
 _EVENT: Final[TypeAdapter[EvalEvent]] = TypeAdapter(Annotated[EvalEvent, Field(discriminator="event")])
-
-
-class Resources(Logged):
-    """A line of resources.jsonl: the machine's load at one moment."""
-
-    ts: Timestamp | None = None
-    ram_used_bytes: Measure | None = None
-    ram_available_bytes: Measure | None = None
-    swap_out_bytes_per_s: Measure | None = None
-    cpu_percent: Measure | None = None
-    pressure: Literal["normal", "warn", "critical"] | None = None
-    throttled: bool | None = None
 
 
 def read_event(data: bytes) -> EvalEvent:
@@ -138,6 +126,9 @@ class EvalFold:
         self.started = False
         self.ended: EvalDone | None = None
         self.announced: int | None = None
+        self._fresh = 0
+        self._fresh_first: float | None = None
+        self._fresh_last: float | None = None
 
     def add_answer(self, answer: Answer | AnswerEvent, slot: int, at: int) -> None:
         """Line `slot` of answers.jsonl, found again by `at`."""
@@ -159,14 +150,18 @@ class EvalFold:
             self.last_ts = answer.ts
 
     def add(self, event: EvalEvent) -> None:
-        """A line of events.jsonl. Its answers are in answers.jsonl already, so only start and end count."""
+        """A line of events.jsonl. Its answers are in answers.jsonl already; here they only set the pace."""
         match event:
             case EvalStart():
                 self.started, self.ended, self.announced = True, None, event.total
+                self._fresh, self._fresh_first, self._fresh_last = 0, None, None
             case EvalDone():
                 self.ended = event
             case AnswerEvent():
-                pass
+                if event.ts is not None and not event.prior:
+                    self._fresh += 1
+                    self._fresh_first = event.ts if self._fresh_first is None else self._fresh_first
+                    self._fresh_last = event.ts
             case _:
                 assert_never(event)
 
@@ -194,6 +189,22 @@ class EvalFold:
     @property
     def total(self) -> int:
         return max(self.announced or 0, self.done)
+
+    @property
+    def gap_s(self) -> float | None:
+        """Mean seconds between the answers of the latest run; None before its second one, or with a clock set back."""
+        if self._fresh < 2 or self._fresh_first is None or self._fresh_last is None:
+            return None
+        gap = (self._fresh_last - self._fresh_first) / (self._fresh - 1)
+        return gap if gap >= 0 else None
+
+    @property
+    def eta_s(self) -> float | None:
+        """That gap times the answers that are still to come; None if unknown, 0 when all are there."""
+        left = self.total - self.done
+        if left == 0:
+            return 0.0
+        return None if self.gap_s is None or self.finished else self.gap_s * left
 
     @property
     def finished(self) -> bool:
@@ -249,6 +260,7 @@ class EvalView:
 
     total: int
     done: int
+    eta_s: float | None
     finished: bool
     aborted: bool
     models: list[ModelSpeed]
@@ -264,9 +276,9 @@ def build_view(events: Iterable[EvalEvent | dict[str, Any] | None]) -> EvalView:
         event = _as_event(item)
         if isinstance(event, AnswerEvent):
             fold.add_answer(event, slot=index, at=index)
-        elif event is not None:
+        if event is not None:
             fold.add(event)
-    return EvalView(fold.total, fold.done, fold.finished, fold.aborted, fold.speeds())
+    return EvalView(fold.total, fold.done, fold.eta_s, fold.finished, fold.aborted, fold.speeds())
 
 
 def _as_event(item: EvalEvent | dict[str, Any] | None) -> EvalEvent | None:
