@@ -158,8 +158,8 @@ def test_what_is_judged_and_by_whom() -> None:
 def test_keys_that_no_answer_and_no_pack_knows_count_and_stand_last() -> None:
     seen = view(ANSWERS, [verdict("x", 5)], [start(2), event("y", 1), event("p1", 3), done(2, 2), event("z", None)])
     assert (seen.judge.done, seen.judge.total) == (4, 4)
-    assert [seen.keys.key(number).prompt_id for number in seen.strays] == ["x", "y", "z"]
-    assert [seen.stray_positions[number] for number in seen.strays] == [0, 1, 2]
+    assert [seen.keys.key(number).prompt_id for number in seen.keys.unanswered()] == ["x", "y", "z"]
+    assert [seen.keys.stray_place(number) for number in seen.keys.unanswered()] == [0, 1, 2]
     assert [seen.keys.key(number).prompt_id for number in seen.keys.in_order()] == [*PROMPTS, "x", "y", "z"]
 
 

@@ -20,7 +20,7 @@ from typing import Final, assert_never
 import psutil
 
 from touchstone import pages
-from touchstone.bundle import BundleState
+from touchstone.bundle import LOGS, BundleState
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.i18n import Words
 from touchstone.render import Renderer
@@ -84,10 +84,10 @@ class Made:
     """While it stays, so do the bytes; None: they have to be made to know."""
 
 
-def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
-    """Every path of the site."""
+def outputs(items: Iterable[Page | File], site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
+    """Every path that these pages and files have, in every language."""
     words = [Words(lang, timezone) for lang in site.langs]
-    for item in pages.plan(site):
+    for item in items:
         match item:
             case File():
                 yield Made(item.path, item.content)
@@ -98,6 +98,11 @@ def outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Ma
                     yield Made(path, _rendered(renderer, item, site, each), inputs)
             case _:
                 assert_never(item)
+
+
+def all_outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
+    """Every path of the site."""
+    yield from outputs(pages.plan(site), site, renderer, timezone)
     for path, data in renderer.assets().items():
         yield Made(path, partial(bytes, data))
 
@@ -189,6 +194,12 @@ class Output:
             self.known = wanted | (self.known or set())
             self._save()
 
+    def claim_more(self, paths: Iterable[str]) -> None:
+        """Remember a few more paths."""
+        if self.known is None or not self.known.issuperset(paths := list(paths)):
+            self.known = {*paths, *(self.known or ())}
+            self._save()
+
     def keep_only(self, paths: Iterable[str]) -> list[str]:
         """Remove what we wrote earlier and is no longer part of the site. Returns what was removed."""
         wanted = set(paths)
@@ -222,8 +233,25 @@ def _inside(path: str) -> bool:
     return bool(path) and not path.startswith("/") and ".." not in path.split("/") and "\\" not in path
 
 
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What the pages of a bundle took for granted of it; where it changes, pages come that nobody planned for."""
+
+    judged: bool
+    answered: bool
+    documents: str
+
+    @classmethod
+    def of(cls, view: BundleView) -> _Reach:
+        return cls(view.judge.done > 0, view.keys.slots > 0, view.documents)
+
+
 class Builder:
-    """Builds the site, again and again: what it read stays read, and only what changed is written."""
+    """Builds the site, again and again: what it read stays read, and only what changed is written.
+
+    `update` brings everything up to date. `grow` is its shortcut for a run that goes on: it costs the same however
+    long the run already is, and leaves what is site-wide to the next `update`.
+    """
 
     def __init__(self, options: Options) -> None:
         """Raises TouchstoneError if the folders cannot be used."""
@@ -233,6 +261,11 @@ class Builder:
         self._states: dict[Path, BundleState] = {}
         self._kept: dict[str, tuple[str, int]] = {}
         """Path to the inputs that its page was made from, and its size."""
+        self._site: Site | None = None
+        self._renderer: Renderer | None = None
+        self._reach: dict[Path, _Reach] = {}
+        self._folders: dict[Path, Path] = {}
+        """Resolved folder of a bundle to the one that we call it by."""
 
     def _check_runs(self) -> None:
         runs = self.options.runs
@@ -247,27 +280,76 @@ class Builder:
             notes.extend(view_notes(view))
         built = Built(runs=len(views), notes=notes)
         site = Site(tuple(views), self.options.langs, self.options.base_url)
-        planned = list(outputs(site, Renderer(self.options.templates), self.options.timezone))
+        renderer = self._renderer = self._fresh_renderer()
+        planned = list(all_outputs(site, renderer, self.options.timezone))
         self.output.claim(made.path for made in planned)
         if not self._kept:
             self.output.sweep()
-        kept: dict[str, tuple[str, int]] = {}
+        before, self._kept = self._kept, {}
+        self._make(planned, before, built)
+        built.removed = self.output.keep_only([made.path for made in planned])
+        self._site = site
+        return built
+
+    def grow(self, changed: Iterable[Path]) -> Built | None:
+        """Bring up to date what shows the newest lines of these logs (absolute paths).
+
+        None: more than that changed, and `update` is due. Raises TouchstoneError.
+        """
+        bundles = self._growing(changed)
+        if bundles is None or self._site is None or self._renderer is None:
+            return None
+        built = Built(runs=len(self._site.bundles))
+        for path in bundles:
+            state, reach = self._states.get(path), self._reach.get(path)
+            if state is None or reach is None:
+                return None
+            try:
+                view = state.refresh()
+            except OSError:
+                return None
+            if view.touched is None or _Reach.of(view) != reach:
+                # What was read is not lost, but no page knows of it yet.
+                self._site = None
+                return None
+            self._site = self._site.grown(view)
+            grown = list(outputs(pages.grown(self._site, view), self._site, self._renderer, self.options.timezone))
+            self.output.claim_more(made.path for made in grown)
+            self._make(grown, self._kept, built)
+        return built
+
+    def _growing(self, changed: Iterable[Path]) -> list[Path] | None:
+        """The bundles whose logs changed; None if anything else did."""
+        bundles: dict[Path, None] = {}
+        for path in changed:
+            bundle = self._folders.get(path.parent)
+            if bundle is not None and path.name in LOGS:
+                bundles[bundle] = None
+            elif not path.name.startswith("."):
+                return None
+        return list(bundles)
+
+    def _fresh_renderer(self) -> Renderer:
+        """The one we have, with its compiled templates, unless one of them changed."""
+        fresh = Renderer(self.options.templates)
+        old = self._renderer
+        return old if old is not None and old.fingerprint == fresh.fingerprint else fresh
+
+    def _make(self, planned: Iterable[Made], before: dict[str, tuple[str, int]], built: Built) -> None:
+        """Render and write what is not made from the same inputs as before."""
         for made in planned:
-            known = self._kept.get(made.path)
+            known = before.get(made.path)
             if known is not None and known[0] == made.inputs:
                 size, changed = known[1], False
             else:
                 data = made.content()
                 size, changed = len(data), self.output.write(made.path, data)
             if made.inputs is not None:
-                kept[made.path] = (made.inputs, size)
+                self._kept[made.path] = (made.inputs, size)
             built.bytes += size
             built.unchanged += not changed
             if changed:
                 built.written.append(made.path)
-        self._kept = kept
-        built.removed = self.output.keep_only([made.path for made in planned])
-        return built
 
     def _views(self) -> tuple[list[BundleView], list[str]]:
         """All bundles, newest first, and notes about those that could not be read."""
@@ -276,11 +358,15 @@ class Builder:
             known = self._states.get(found.path)
             state = known if known is not None and known.found == found else BundleState(found)
             try:
-                views.append(state.refresh())
-                states[found.path] = state
+                view = state.refresh()
             except OSError as error:
                 notes.append(f"{found.path}: not shown: {error.strerror or error}")
+                continue
+            views.append(view)
+            states[found.path] = state
+            self._reach[found.path] = _Reach.of(view)
         self._states = states
+        self._folders = {path.resolve(): path for path in states}
         views.sort(key=_age, reverse=True)
         return views, notes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from touchstone import events, judge_events
 from touchstone.contracts.lines import Answer, Cell, Keyed, Report, Verdict
@@ -26,7 +26,7 @@ from touchstone.view import BundleView, Problems
 
 K = TypeVar("K", bound=Keyed)
 
-_FED = ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl", "reports.jsonl", "events.jsonl")
+LOGS: Final = ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl", "reports.jsonl", "events.jsonl")
 
 
 class BundleState:
@@ -37,7 +37,7 @@ class BundleState:
         self._documents: list[bytes | None] = []
         self._unread: list[str] = []
         self.path = found.path
-        self._tails = {name: LogTail(self.path / name) for name in _FED if name not in found.links}
+        self._tails = {name: LogTail(self.path / name) for name in LOGS if name not in found.links}
         self._rewinds = 0
         self._restart()
 
@@ -91,13 +91,13 @@ class BundleState:
                 self._keys.skipped(line.index)
 
     def _feed_answer(self, data: bytes, line: Line) -> None:
-        self._eval.add_answer(parse_model(Answer, data), line.index, line.offset)
+        self._eval.add_answer(parse_model(Answer, data), line.index, line.offset, _digest(data))
 
     def _feed_judgement(self, data: bytes, line: Line) -> None:
-        self._judge.add_judgement(parse_model(Verdict, data), line.offset)
+        self._judge.add_judgement(parse_model(Verdict, data), line.offset, _digest(data))
 
     def _feed_judge_event(self, data: bytes, line: Line) -> None:
-        self._judge.add(judge_events.read_event(data), line.offset)
+        self._judge.add(judge_events.read_event(data), line.offset, _digest(data))
 
     def _feed_report(self, data: bytes, line: Line) -> None:
         report = parse_model(Report, data)
@@ -137,6 +137,8 @@ class BundleState:
             scorecard_md=scorecard_md,
             source=self,
             revision=self._revision(),
+            documents=self._documents_sha(),
+            touched=self._keys.take_touched(),
         )
 
     def _manifest(self, notes: list[str], problems: dict[str, Problems]) -> Manifest | None:
@@ -173,8 +175,11 @@ class BundleState:
     def _revision(self) -> str:
         """Logs only grow between rewinds, so how far they were read stands for what was read."""
         read = [self._rewinds, *(tail.offset for tail in self._tails.values())]
-        documents = [None if data is None else hashlib.sha256(data).hexdigest() for data in self._documents]
-        return hashlib.sha256(repr((self.found, read, documents, self._unread)).encode("utf-8", "replace")).hexdigest()
+        state = (self.found, read, self._documents_sha(), self._unread)
+        return hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()
+
+    def _documents_sha(self) -> str:
+        return hashlib.sha256(repr(self._documents).encode()).hexdigest()
 
     def _text(self, name: str, notes: list[str]) -> str | None:
         data = self._document(name, notes)
@@ -215,6 +220,11 @@ class BundleState:
             return None
 
 
+def _digest(data: bytes) -> int:
+    """64 bits that stand for a line's content."""
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little", signed=True)
+
+
 def _ordinary(path: Path) -> bool:
     """Whether `path` can be read as a log: a file, or not there (yet). To open a pipe would wait for its writer."""
     return path.is_file() or not path.exists()
@@ -230,5 +240,5 @@ def _document_problems(error: InputError) -> Problems:
 def open_bundle(path: Path) -> BundleState:
     """The bundle in folder `path`."""
     name = path.resolve().name
-    links = tuple(sorted(item for item in (*_FED, "bundle.yaml", "pack.yaml") if (path / item).is_symlink()))
+    links = tuple(sorted(item for item in (*LOGS, "bundle.yaml", "pack.yaml") if (path / item).is_symlink()))
     return BundleState(Found(path, name, links))

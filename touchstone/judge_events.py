@@ -7,8 +7,11 @@ This view never reads resources.jsonl: the judge usually runs elsewhere, so the 
 
 from __future__ import annotations
 
+import heapq
+import math
 from array import array
-from collections.abc import Iterable
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, assert_never
 
@@ -111,6 +114,8 @@ def verdict_event(verdict: Verdict, *, prior: bool) -> VerdictEvent:
 
 
 _EVENTS_RANK: Final = 2**56
+NEWEST: Final = 50
+"""How many of the newest verdicts the fold can name without looking at all of them."""
 NONE, UNSCORED = 0, 6
 """Marks beside the scores 1..5 in a table of verdicts."""
 
@@ -164,6 +169,7 @@ class _Table:
         self.flag = bytearray()
         self.ts = array("d")
         self.at = array("q")
+        self.digest = array("q")
 
     def grow(self, size: int) -> None:
         missing = size - len(self.mark)
@@ -172,16 +178,18 @@ class _Table:
             self.flag.extend(bytes(missing))
             self.ts.extend([0.0] * missing)
             self.at.extend([-1] * missing)
+            self.digest.extend([0] * missing)
 
     def has(self, number: int) -> bool:
         return number < len(self.mark) and self.mark[number] != NONE
 
-    def put(self, number: int, verdict: Scored, ts: float | None, at: int) -> None:
+    def put(self, number: int, verdict: Scored, ts: float | None, at: int, digest: int) -> None:
         self.grow(number + 1)
         self.mark[number] = UNSCORED if verdict.unscored else verdict.score or 0
         self.flag[number] = 2 if verdict.red_flag is None else int(verdict.red_flag)
         self.ts[number] = float("nan") if ts is None else ts
         self.at[number] = at
+        self.digest[number] = digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +203,73 @@ class Seen:
     at: int
     full: bool
     """True: `at` points into judgements.jsonl, else into judge_events.jsonl."""
+    digest: int
+    """Stands for the content of the line."""
+
+    @property
+    def noted(self) -> bool:
+        """Whether a person should look at it first: a red flag, or no score."""
+        return self.flag == 1 or self.mark == UNSCORED
+
+
+class _Newest:
+    """The newest verdicts, kept up to date as verdicts come; found by a walk over all only where that is not enough."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.members: dict[int, tuple[float, int, int]] | None = None
+        """Number to its order, smallest oldest; None: nobody asked yet, or the walk is due."""
+        self._floor: tuple[float, int, int] | None = None
+
+    @staticmethod
+    def order(seen: Seen, place: tuple[int, int]) -> tuple[float, int, int]:
+        """Newer is larger; of two at one moment the one that stands first; without a time is oldest."""
+        return (-math.inf if math.isnan(seen.ts) else seen.ts, -place[0], -place[1])
+
+    def put(self, number: int, order: tuple[float, int, int]) -> None:
+        members = self.members
+        if members is None:
+            return
+        if number in members:
+            if order < members[number]:
+                # One that is not here may be newer now.
+                self.members = None
+                return
+            members[number] = order
+            self._floor = None
+        elif len(members) < self.size:
+            members[number] = order
+            self._floor = None
+        else:
+            if self._floor is None:
+                self._floor = min(members.values())
+            if order > self._floor:
+                del members[next(key for key, value in members.items() if value == self._floor)]
+                members[number] = order
+                self._floor = None
+
+    def reset(self, everything: Iterable[tuple[int, tuple[float, int, int]]]) -> None:
+        best = heapq.nlargest(self.size, everything, key=lambda item: item[1])
+        self.members = dict(best)
+        self._floor = None
+
+
+class _Noted:
+    """Numbers of noted verdicts in page order, kept up to date as verdicts come."""
+
+    def __init__(self) -> None:
+        self.places: dict[int, tuple[int, int]] = {}
+        self.order: list[tuple[tuple[int, int], int]] = []
+
+    def put(self, number: int, place: tuple[int, int]) -> None:
+        if number not in self.places:
+            self.places[number] = place
+            insort(self.order, (place, number))
+
+    def drop(self, number: int) -> None:
+        place = self.places.pop(number, None)
+        if place is not None:
+            del self.order[bisect_left(self.order, (place, number))]
 
 
 class JudgeFold:
@@ -211,6 +286,10 @@ class JudgeFold:
         self.has_judgements = False
         self.full_judge_model: str | None = None
         """As judgements.jsonl says; the last line wins."""
+        self._newest = _Newest(NEWEST)
+        self._noted: _Noted | None = None
+        self._ordered_at = -1
+        """`keys.moves` when these two orders were found."""
         self._begin()
 
     def _begin(self) -> None:
@@ -219,6 +298,9 @@ class JudgeFold:
             self._count(number, -1)
             self._events.mark[number] = NONE
             self._count(number, 1)
+            self.keys.touch(number)
+        if self._told:
+            self._newest.members = self._noted = None
         del self._told[:]
         self.started = False
         self.ended: JudgeDone | None = None
@@ -238,29 +320,77 @@ class JudgeFold:
 
     def seen(self, number: int) -> Seen | None:
         """The verdict of a key: from judgements.jsonl, else from the events, else None."""
-        for table, full in ((self._full, True), (self._events, False)):
-            if table.has(number):
-                return Seen(number, table.mark[number], table.flag[number], table.ts[number], table.at[number], full)
-        return None
+        table = self._full
+        if not table.has(number):
+            table = self._events
+            if not table.has(number):
+                return None
+        mark, flag, ts, at = table.mark[number], table.flag[number], table.ts[number], table.at[number]
+        return Seen(number, mark, flag, ts, at, table is self._full, table.digest[number])
 
-    def _put(self, table: _Table, verdict: Scored, ts: float | None, at: int) -> None:
+    def newest(self) -> list[Seen]:
+        """The newest verdicts, at most NEWEST, newest first; those without a time come last."""
+        self._order()
+        if self._newest.members is None:
+            self._newest.reset((seen.number, self._newest_order(seen)) for seen in self._everything())
+        members = self._newest.members or {}
+        numbers = sorted(members, key=lambda number: members[number], reverse=True)
+        return [seen for seen in map(self.seen, numbers) if seen is not None]
+
+    def noted(self) -> list[int]:
+        """Numbers of keys with a red flag or an unscored verdict, in page order."""
+        self._order()
+        if self._noted is None:
+            self._noted = _Noted()
+            if self.tally.flagged or self.tally.unscored:
+                for seen in self._everything():
+                    if seen.noted:
+                        self._noted.put(seen.number, self.keys.place(seen.number))
+        return [number for _, number in self._noted.order]
+
+    def _everything(self) -> Iterator[Seen]:
+        return (seen for seen in map(self.seen, range(len(self.keys))) if seen is not None)
+
+    def _newest_order(self, seen: Seen) -> tuple[float, int, int]:
+        return _Newest.order(seen, self.keys.place(seen.number))
+
+    def _order(self) -> None:
+        if self._ordered_at != self.keys.moves:
+            self._ordered_at = self.keys.moves
+            self._newest.members = self._noted = None
+
+    def _reorder(self, number: int) -> None:
+        """The verdict on a key changed: so may its place among the newest and the noted."""
+        if self._ordered_at != self.keys.moves or (seen := self.seen(number)) is None:
+            return
+        if self._newest.members is not None:
+            self._newest.put(number, self._newest_order(seen))
+        if self._noted is not None:
+            if seen.noted:
+                self._noted.put(number, self.keys.place(number))
+            else:
+                self._noted.drop(number)
+
+    def _put(self, table: _Table, verdict: Scored, ts: float | None, at: int, digest: int) -> None:
         # Full verdicts first, then events: as if one file had been read after the other.
         number = self.keys.number(verdict.key, at if table is self._full else _EVENTS_RANK + at)
         self._count(number, -1)
         if table is self._events and not table.has(number):
             self._told.append(number)
-        table.put(number, verdict, ts, at)
+        table.put(number, verdict, ts, at, digest)
         self._count(number, 1)
+        self._reorder(number)
+        self.keys.touch(number)
 
-    def add_judgement(self, verdict: Verdict, at: int) -> None:
-        """A line of judgements.jsonl, found again by `at`."""
+    def add_judgement(self, verdict: Verdict, at: int, digest: int = 0) -> None:
+        """A line of judgements.jsonl, found again by `at`; `digest` (64 bits) stands for its content."""
         self.has_judgements = True
-        self._put(self._full, verdict, verdict.ts, at)
+        self._put(self._full, verdict, verdict.ts, at, digest)
         if verdict.judge_model:
             self.full_judge_model = verdict.judge_model
 
-    def add(self, event: JudgeEvent, at: int = -1) -> None:
-        """A line of judge_events.jsonl, found again by `at`."""
+    def add(self, event: JudgeEvent, at: int = -1, digest: int = 0) -> None:
+        """A line of judge_events.jsonl, found again by `at`; `digest` (64 bits) stands for its content."""
         match event:
             case JudgeStart():
                 self._begin()
@@ -268,7 +398,7 @@ class JudgeFold:
                 self.announced = event.total
                 self.judge_model = event.judge_model
             case VerdictEvent():
-                self._put(self._events, event, event.ts, at)
+                self._put(self._events, event, event.ts, at, digest)
                 if not event.prior:
                     self._pace(event.ts)
             case Master():

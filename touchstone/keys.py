@@ -7,7 +7,7 @@ prompts are numbered once and a key is one packed integer; all per-key figures t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from touchstone.contracts.lines import Cell, Key
 from touchstone.jsonsource import Refused
@@ -37,6 +37,13 @@ class KeyIndex:
         self._slot = array("q")
         self._rank = array("q")
         self._by_slot = array("q")
+        self._answered = 0
+        self._strays: list[int] | None = None
+        self._stray_places: dict[int, int] = {}
+        self.moves = 0
+        """Counts how often a key's place changed after it was first seen: orders kept elsewhere are void then."""
+        self.touched: set[int] | None = None
+        """Numbers of the keys that lines came for since `take_touched`; None: nobody follows, or all of them."""
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -73,10 +80,31 @@ class KeyIndex:
             number = self._ids[packed] = len(self._packed)
             self._packed.append(packed)
             self._slot.append(-1)
-            self._rank.append(_LAST)
-        if rank < self._rank[number]:
+            self._rank.append(rank)
+            self._new_stray(number)
+        elif rank < self._rank[number]:
             self._rank[number] = rank
+            if self._slot[number] < 0:
+                self._moved()
         return number
+
+    def _new_stray(self, number: int) -> None:
+        """Most come in order; else the order is found anew when somebody asks."""
+        strays = self._strays
+        if strays is None:
+            return
+        if strays and self._stray_order(strays[-1]) > self._stray_order(number):
+            self._moved()
+            return
+        self._stray_places[number] = len(strays)
+        strays.append(number)
+
+    def _moved(self) -> None:
+        self.moves += 1
+        self._strays = None
+
+    def _stray_order(self, number: int) -> tuple[int, Key]:
+        return self._rank[number], self.key(number)
 
     def key(self, number: int) -> Key:
         """The key of that number."""
@@ -91,12 +119,19 @@ class KeyIndex:
 
     def answered(self, key: Key, slot: int) -> int:
         """Line `slot` of answers.jsonl is an answer to `key`; returns the key's number."""
+        known = len(self._packed)
         number = self.number(key)
-        while len(self._by_slot) <= slot:
-            self._by_slot.append(-1)
+        self.skipped(slot)
         if self._slot[number] < 0:
             self._slot[number] = slot
             self._by_slot[slot] = number
+            self._answered += 1
+            if number < known:
+                self._moved()
+            elif self._strays:
+                # It was never without an answer.
+                self._strays.pop()
+                del self._stray_places[number]
         return number
 
     def skipped(self, slot: int) -> None:
@@ -120,7 +155,37 @@ class KeyIndex:
         yield from self.at_slots(0, len(self._by_slot))
         yield from self.unanswered()
 
-    def unanswered(self) -> list[int]:
+    @property
+    def strays(self) -> int:
+        """How many keys have no answer."""
+        return len(self._packed) - self._answered
+
+    def unanswered(self) -> Sequence[int]:
         """Keys without an answer, by first appearance."""
-        strays = [number for number, slot in enumerate(self._slot) if slot < 0]
-        return sorted(strays, key=lambda number: (self._rank[number], self.key(number)))
+        if self._strays is None:
+            numbers = (number for number, slot in enumerate(self._slot) if slot < 0) if self.strays else ()
+            self._strays = sorted(numbers, key=self._stray_order)
+            self._stray_places = {number: place for place, number in enumerate(self._strays)}
+        return self._strays
+
+    def stray_place(self, number: int) -> int:
+        """The place (from 0) of a key without an answer among those. Raises KeyError for any other."""
+        self.unanswered()
+        return self._stray_places[number]
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Orders keys as `in_order` does."""
+        slot = self._slot[number]
+        return (0, slot) if slot >= 0 else (1, self.stray_place(number))
+
+    # -- what lines came for
+
+    def touch(self, number: int) -> None:
+        """A line about key `number` was read."""
+        if self.touched is not None:
+            self.touched.add(number)
+
+    def take_touched(self) -> frozenset[int] | None:
+        """Numbers touched since the last call, which starts the following; None the first time: all of them."""
+        touched, self.touched = self.touched, set()
+        return None if touched is None else frozenset(touched)

@@ -20,7 +20,6 @@ from touchstone.view import BundleView
 INDEX_ROWS: Final = 50
 VERDICT_ROWS: Final = 250
 ANSWER_ROWS: Final = 24
-NEWEST_ROWS: Final = 50
 
 Context = Callable[[Words], Mapping[str, Any]]
 
@@ -97,9 +96,25 @@ class Site:
         bundles = [(bundle.name, self.slugs[bundle.name], bundle.pack_sha) for bundle in self.bundles]
         return hash8(repr((bundles, self.langs, self.base_url)))
 
-    def inputs(self, bundle: BundleView) -> str | None:
-        """What a page of this bundle alone is made from; None where the bundle cannot tell."""
-        return f"{bundle.revision}-{self.shape}" if bundle.revision else None
+    def inputs(self, bundle: BundleView, *rows: object) -> str | None:
+        """What a page of this bundle alone is made from; None where the bundle cannot tell.
+
+        With `rows`: a page that shows these, and else only what all pages of the bundle show alike.
+        """
+        if not bundle.revision:
+            return None
+        if not rows:
+            return hash64(f"{bundle.revision}-{self.shape}")[:24]
+        tabs = (bundle.keys.slots > 0, bundle.eval.done > 0 or bundle.eval.started)
+        return hash64(repr((bundle.name, bundle.documents, tabs, rows, self.shape)))[:24]
+
+    def grown(self, view: BundleView) -> Site:
+        """The same site with a newer view of one of its bundles; what all bundles have in common is not found anew."""
+        bundles = tuple(view if bundle.name == view.name else bundle for bundle in self.bundles)
+        site = Site(bundles, self.langs, self.base_url)
+        for name in ("slugs", "packs", "shape", "_pack_homes"):
+            site.__dict__[name] = getattr(self, name)
+        return site
 
     @cached_property
     def _pack_homes(self) -> dict[str, str]:

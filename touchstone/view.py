@@ -20,6 +20,7 @@ from touchstone.events import EvalFold
 from touchstone.judge_events import UNSCORED, JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
 from touchstone.scorecard import CellFacts, MasterRow, master_row, ranked
+from touchstone.slugs import hash64
 
 KEPT_PROBLEMS: Final = 50
 """How many broken lines of a file are described; the others are counted."""
@@ -73,6 +74,10 @@ class BundleView:
     source: Source
     revision: str = ""
     """Changes whenever anything that was read of the bundle changes; equal revisions make equal pages."""
+    documents: str = ""
+    """Changes whenever one of the bundle's small files (bundle.yaml, pack.yaml, Markdown) does."""
+    touched: frozenset[int] | None = None
+    """Numbers of the keys that lines came for since the view before; None: any may have changed."""
 
     @property
     def pack_id(self) -> str | None:
@@ -93,15 +98,27 @@ class BundleView:
 
     @cached_property
     def flagged(self) -> dict[Cell, tuple[str, ...]]:
-        """Cell to the ids of its prompts with a red flag, in slot order, each once."""
+        """Cell to the ids of its prompts with a red flag, in page order, each once."""
         found: dict[Cell, dict[str, None]] = {}
         if self.judge.tally.flagged:
-            for number in self.keys.in_order():
+            for number in self.judge.noted():
                 seen = self.judge.seen(number)
                 if seen is not None and seen.flag == 1:
                     key = self.keys.key(number)
                     found.setdefault(Cell(key.model, key.variant), {})[key.prompt_id] = None
         return {cell: tuple(prompts) for cell, prompts in found.items()}
+
+    def marks(self, numbers: Iterable[int], *, answers: bool = False) -> str:
+        """Stands for the verdicts (with `answers`: the answers too) on these keys: while it stays, so do their rows."""
+        rows = [
+            (
+                self.keys.slot(number),
+                0 if (seen := self.judge.seen(number)) is None else seen.digest,
+                self.eval.digest(number) if answers else 0,
+            )
+            for number in numbers
+        ]
+        return hash64(repr(rows))
 
     @cached_property
     def cells(self) -> tuple[CellFacts, ...]:
@@ -123,16 +140,6 @@ class BundleView:
         listed = [] if manifest is None else [Cell(m, v) for m in manifest.models for v in manifest.variants]
         known = dict.fromkeys(cell for cell in listed if cell in present)
         return [*known, *sorted(present - known.keys())]
-
-    @cached_property
-    def strays(self) -> list[int]:
-        """Numbers of keys without an answer, by first appearance."""
-        return self.keys.unanswered()
-
-    @cached_property
-    def stray_positions(self) -> dict[int, int]:
-        """Number of a key without an answer to its place among them."""
-        return {number: position for position, number in enumerate(self.strays)}
 
     @cached_property
     def rows(self) -> tuple[MasterRow, ...]:

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 
-from touchstone.build import Builder, Built, Options
+from touchstone.build import Builder, Options
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.live.hub import Hub
 from touchstone.live.server import Server, folder, listen
-from touchstone.live.watch import keep_building
+from touchstone.live.watch import Changed, keep_building
 
 
 @dataclass(frozen=True)
@@ -37,22 +37,28 @@ class Site:
         self._said: set[str] = set()
         self._lock = threading.Lock()
 
-    def rebuild(self) -> Built | None:
-        """Build, then tell the open pages. A fault is said and the old pages stay; the server lives on."""
+    def rebuild(self, changed: Changed | None = None) -> bool:
+        """Build, then tell the open pages. A fault is said and the old pages stay; the server lives on.
+
+        `changed`: what changed on disk, where that is known. True: only what shows the newest lines was renewed, the
+        rest is due later.
+        """
         with self._lock:
             try:
-                built = self.builder.update()
+                grown = None if changed is None else self.builder.grow(changed)
+                built = self.builder.update() if grown is None else grown
             except TouchstoneError as error:
                 self._say([str(error)])
-                return None
+                return False
             except Exception:
                 # A template of the user's, or a fault of ours: both are theirs to read, neither may end the server.
                 self._say([traceback.format_exc(limit=-3)])
-                return None
-            self._say(built.notes)
+                return False
+            if grown is None:
+                self._say(built.notes)
             if built.written or built.removed:
                 self.hub.publish([*built.written, *built.removed])
-            return built
+            return grown is not None
 
     def _say(self, notes: list[str]) -> None:
         for line in notes:
@@ -78,7 +84,7 @@ def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iter
     if how.port and server.server_port != how.port:
         note(f"port {how.port} is in use; serving on {server.server_port} instead")
     stop = threading.Event()
-    folders = [path for path in (options.runs, options.templates) if path is not None]
+    folders = [path.resolve() for path in (options.runs, options.templates) if path is not None]
     watcher = threading.Thread(
         target=keep_building, args=(folders, site.rebuild, stop), kwargs={"poll": how.poll}, daemon=True
     )

@@ -23,6 +23,7 @@ from touchstone.pages import (
     verdicts,
 )
 from touchstone.site import File, Page, Site
+from touchstone.view import BundleView
 
 # Pages that lead to others come after them: whoever follows a link meanwhile finds the page there.
 KINDS = (
@@ -41,8 +42,17 @@ KINDS = (
     extras,
 )
 
+# What follows a growing run at once; everything else follows when the run has rested.
+GROWING = (verdicts, flagged, judge, eval, index)
+
 
 def plan(site: Site) -> Iterator[Page | File]:
     """Every page and file of the site, each path once."""
     for kind in KINDS:
         yield from kind.plan(site)
+
+
+def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
+    """The pages that show the lines that just came: as many, however long the run already is."""
+    for kind in GROWING:
+        yield from kind.grown(site, bundle)

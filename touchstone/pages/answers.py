@@ -27,12 +27,12 @@ def plan(site: Site) -> Iterator[Page]:
             continue
         last = -(-slots // ANSWER_ROWS)
         for number, start, stop in batches(slots, ANSWER_ROWS):
-            path = f"{site.home(bundle)}answers-{number}.html"
+            marks = bundle.marks(bundle.keys.at_slots(start, stop), answers=True)
             yield Page(
-                path,
+                f"{site.home(bundle)}answers-{number}.html",
                 "answers.html",
                 partial(_context, site, bundle, number, start, stop, last),
-                inputs=site.inputs(bundle),
+                inputs=site.inputs(bundle, "answers", number, number < last, marks),
             )
 
 

@@ -60,7 +60,7 @@ def verdict_page(bundle: BundleView, number: int) -> int:
     slot = bundle.keys.slot(number)
     if slot is not None:
         return slot // VERDICT_ROWS + 1
-    return answer_pages(bundle) + bundle.stray_positions[number] // VERDICT_ROWS + 1
+    return answer_pages(bundle) + bundle.keys.stray_place(number) // VERDICT_ROWS + 1
 
 
 def answer_pages(bundle: BundleView) -> int:

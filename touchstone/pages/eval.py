@@ -26,9 +26,18 @@ MOST_ANSWERS: Final = 10**9
 
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
-        if has_eval_page(bundle):
-            path = f"{site.home(bundle)}eval/index.html"
-            yield Page(path, "eval.html", partial(_context, site, bundle), inputs=site.inputs(bundle))
+        yield from grown(site, bundle)
+
+
+def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
+    if has_eval_page(bundle):
+        run = bundle.eval
+        yield Page(
+            f"{site.home(bundle)}eval/index.html",
+            "eval.html",
+            partial(_context, site, bundle),
+            inputs=site.inputs(bundle, "eval", run.sum, run.started, run.ended, run.announced, run.last_ts),
+        )
 
 
 def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:

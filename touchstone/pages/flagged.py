@@ -4,38 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from touchstone.i18n import Words
-from touchstone.judge_events import UNSCORED
 from touchstone.pages.common import Link, frame, prompt_titles, verdict_row
 from touchstone.site import VERDICT_ROWS, Page, Site
 from touchstone.view import BundleView
 
 
-def flagged_numbers(bundle: BundleView) -> list[int]:
-    """Numbers of keys with a red flag or an unscored verdict, in page order."""
-    tally = bundle.judge.tally
-    if not tally.flagged and not tally.unscored:
-        return []
-    found = []
-    for number in bundle.keys.in_order():
-        seen = bundle.judge.seen(number)
-        if seen is not None and (seen.flag == 1 or seen.mark == UNSCORED):
-            found.append(number)
-    return found
-
-
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
-        numbers = flagged_numbers(bundle)
-        last = -(-len(numbers) // VERDICT_ROWS)
-        for page in range(1, last + 1):
-            shown = numbers[(page - 1) * VERDICT_ROWS : page * VERDICT_ROWS]
-            path = f"{site.home(bundle)}judge/flagged-{page}.html"
-            yield Page(
-                path, "flagged.html", partial(_context, site, bundle, shown, page, last), inputs=site.inputs(bundle)
-            )
+        yield from _pages(site, bundle)
+
+
+def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
+    """The first page, which the monitor leads to; the others follow when the run has rested."""
+    yield from islice(_pages(site, bundle), 1)
+
+
+def _pages(site: Site, bundle: BundleView) -> Iterator[Page]:
+    numbers = bundle.judge.noted()
+    last = -(-len(numbers) // VERDICT_ROWS)
+    for page in range(1, last + 1):
+        shown = numbers[(page - 1) * VERDICT_ROWS : page * VERDICT_ROWS]
+        counts = (bundle.judge.tally.flagged, bundle.judge.tally.unscored)
+        yield Page(
+            f"{site.home(bundle)}judge/flagged-{page}.html",
+            "flagged.html",
+            partial(_context, site, bundle, shown, page, last),
+            inputs=site.inputs(bundle, "flagged", page, last, counts, bundle.marks(shown)),
+        )
 
 
 def _context(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from touchstone.i18n import Words
@@ -23,6 +24,12 @@ def plan(site: Site) -> Iterator[Page]:
     last = -(-len(site.bundles) // INDEX_ROWS)
     for number, start, stop in batches(len(site.bundles), INDEX_ROWS):
         yield Page(address(number), "index.html", partial(_context, site, number, start, stop, number < last))
+
+
+def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
+    """The page with the bundle's row."""
+    place = next(place for place, each in enumerate(site.bundles) if each is bundle)
+    yield from islice(plan(site), place // INDEX_ROWS, place // INDEX_ROWS + 1)
 
 
 def _context(site: Site, number: int, start: int, stop: int, more: bool, words: Words) -> Mapping[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import heapq
-import math
 from collections.abc import Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from touchstone.contracts.lines import Cell
 from touchstone.i18n import Words
-from touchstone.judge_events import JudgeFold, Seen, Tally
+from touchstone.judge_events import JudgeFold, Tally
 from touchstone.pages.common import Link, frame, prompt_titles, safety_phrase, verdict_link, verdict_row
-from touchstone.pages.flagged import flagged_numbers
 from touchstone.pages.verdicts import page_count
-from touchstone.site import NEWEST_ROWS, Page, Site
+from touchstone.site import Page, Site
 from touchstone.view import BundleView
 
 FLAGS_SHOWN: Final = 12
@@ -23,12 +21,16 @@ BAR_HEIGHT: Final = 132.0
 
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
-        yield Page(
-            f"{site.home(bundle)}judge/index.html",
-            "judge.html",
-            partial(_context, site, bundle),
-            inputs=site.inputs(bundle),
-        )
+        yield from grown(site, bundle)
+
+
+def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
+    yield Page(
+        f"{site.home(bundle)}judge/index.html",
+        "judge.html",
+        partial(_context, site, bundle),
+        inputs=site.inputs(bundle),
+    )
 
 
 def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
@@ -41,12 +43,12 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
         "lead": lead(judge, words),
         "judge": judge,
         "pace": None if not judge.gap_s else 60 / judge.gap_s,
-        "flags": [_flag(site, bundle, number, titles) for number in flagged_only(bundle)[:FLAGS_SHOWN]],
+        "flags": [_flag(site, bundle, number, titles) for number in islice(flagged_only(bundle), FLAGS_SHOWN)],
         "histogram": histogram(judge.tally, words),
-        "rows": [verdict_row(site, bundle, seen, titles, here=path + "index.html") for seen in newest(bundle)],
+        "rows": [verdict_row(site, bundle, seen, titles, here=path + "index.html") for seen in judge.newest()],
         "first_page": Link(path + "verdicts-1.html") if pages else None,
         "last_page": Link(f"{path}verdicts-{pages}.html") if pages > 1 else None,
-        "flagged_page": Link(path + "flagged-1.html") if flagged_numbers(bundle) else None,
+        "flagged_page": Link(path + "flagged-1.html") if judge.tally.flagged or judge.tally.unscored else None,
         "masters": _masters(bundle, words),
     }
 
@@ -77,24 +79,16 @@ def _state(judge: JudgeFold, words: Words) -> str:
     return f"{ended} " + words._("At this pace the rest takes about %(span)s.", span=words.span(judge.eta_s))
 
 
-def flagged_only(bundle: BundleView) -> list[int]:
+def flagged_only(bundle: BundleView) -> Iterator[int]:
     """Numbers of keys with a red flag, in page order."""
     if not bundle.judge.tally.flagged:
-        return []
-    return [n for n in flagged_numbers(bundle) if (seen := bundle.judge.seen(n)) is not None and seen.flag == 1]
+        return iter(())
+    return (n for n in bundle.judge.noted() if (seen := bundle.judge.seen(n)) is not None and seen.flag == 1)
 
 
 def _flag(site: Site, bundle: BundleView, number: int, titles: dict[str, str]) -> dict[str, Any]:
     key = bundle.keys.key(number)
     return {"key": key, "title": titles.get(key.prompt_id), "link": verdict_link(site, bundle, number)}
-
-
-def newest(bundle: BundleView) -> list[Seen]:
-    """The newest verdicts, newest first; those without a time come last."""
-    everything = (bundle.judge.seen(number) for number in bundle.keys.in_order())
-    known = (seen for seen in everything if seen is not None)
-    # nlargest keeps the order of equals: of two verdicts at one moment the one with the lower slot comes first.
-    return heapq.nlargest(NEWEST_ROWS, known, key=lambda seen: -math.inf if math.isnan(seen.ts) else seen.ts)
 
 
 def histogram(tally: Tally, words: Words) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from touchstone.i18n import Words
-from touchstone.pages.common import Link, answer_pages, frame, prompt_titles, verdict_row
+from touchstone.pages.common import Link, answer_pages, frame, prompt_titles, verdict_page, verdict_row
 from touchstone.site import VERDICT_ROWS, Page, Site
 from touchstone.view import BundleView
 
@@ -16,15 +16,31 @@ def page_count(bundle: BundleView) -> int:
     """Verdict pages of a bundle: those of the answers, then those of keys without an answer. 0 before any verdict."""
     if not bundle.judge.done:
         return 0
-    return answer_pages(bundle) + -(-len(bundle.strays) // VERDICT_ROWS)
+    return answer_pages(bundle) + -(-bundle.keys.strays // VERDICT_ROWS)
 
 
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
-        last = page_count(bundle)
-        for number in range(1, last + 1):
-            path = f"{site.home(bundle)}judge/verdicts-{number}.html"
-            yield Page(path, "verdicts.html", partial(_context, site, bundle, number, last), inputs=site.inputs(bundle))
+        for number in range(1, page_count(bundle) + 1):
+            yield _page(site, bundle, number)
+
+
+def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
+    """The pages that hold what was touched; the page before may have got a neighbour."""
+    if bundle.judge.done:
+        touched = {verdict_page(bundle, number) for number in bundle.touched or () if bundle.judge.seen(number)}
+        for number in sorted(touched | {number - 1 for number in touched if number > 1}):
+            yield _page(site, bundle, number)
+
+
+def _page(site: Site, bundle: BundleView, number: int) -> Page:
+    more = number < page_count(bundle)
+    return Page(
+        f"{site.home(bundle)}judge/verdicts-{number}.html",
+        "verdicts.html",
+        partial(_context, site, bundle, number, more),
+        inputs=site.inputs(bundle, "verdicts", number, more, bundle.marks(numbers_on(bundle, number))),
+    )
 
 
 def numbers_on(bundle: BundleView, page: int) -> Iterable[int]:
@@ -33,10 +49,10 @@ def numbers_on(bundle: BundleView, page: int) -> Iterable[int]:
     if page <= answered:
         return bundle.keys.at_slots((page - 1) * VERDICT_ROWS, page * VERDICT_ROWS)
     start = (page - answered - 1) * VERDICT_ROWS
-    return bundle.strays[start : start + VERDICT_ROWS]
+    return bundle.keys.unanswered()[start : start + VERDICT_ROWS]
 
 
-def _context(site: Site, bundle: BundleView, number: int, last: int, words: Words) -> Mapping[str, Any]:
+def _context(site: Site, bundle: BundleView, number: int, more: bool, words: Words) -> Mapping[str, Any]:
     path = f"{site.home(bundle)}judge/"
     here = f"{path}verdicts-{number}.html"
     titles = prompt_titles(bundle)
@@ -47,5 +63,5 @@ def _context(site: Site, bundle: BundleView, number: int, last: int, words: Word
         "number": number,
         "monitor": Link(path + "index.html"),
         "previous": Link(f"{path}verdicts-{number - 1}.html") if number > 1 else None,
-        "next": Link(f"{path}verdicts-{number + 1}.html") if number < last else None,
+        "next": Link(f"{path}verdicts-{number + 1}.html") if more else None,
     }
