@@ -119,9 +119,15 @@ class EvalFold:
         self.keys = KeyIndex() if keys is None else keys
         self._status = bytearray()
         self._at = array("q")
+        self._digest = array("q")
+        self._per_cell: dict[int, int] = {}
         self._measures = {name: array("d") for name in _MEASURES}
         self.categories: dict[str, str] = {}
         """prompt id to category, as the answers say."""
+        self.done = 0
+        """Keys with an answer."""
+        self.sum = 0
+        """Stands for all answers together, in whatever order they were read."""
         self.last_ts: float | None = None
         self.started = False
         self.ended: EvalDone | None = None
@@ -130,17 +136,26 @@ class EvalFold:
         self._fresh_first: float | None = None
         self._fresh_last: float | None = None
 
-    def add_answer(self, answer: Answer | AnswerEvent, slot: int, at: int) -> None:
-        """Line `slot` of answers.jsonl, found again by `at`."""
+    def add_answer(self, answer: Answer | AnswerEvent, slot: int, at: int, digest: int = 0) -> None:
+        """Line `slot` of answers.jsonl, found again by `at`; `digest` (64 bits) stands for its content."""
         number = self.keys.answered(answer.key, slot)
         missing = number + 1 - len(self._status)
         if missing > 0:
             self._status.extend([_UNSEEN] * missing)
             self._at.extend([-1] * missing)
+            self._digest.extend([0] * missing)
             for column in self._measures.values():
                 column.extend([math.nan] * missing)
+        if self._status[number] == _UNSEEN:
+            cell = self.keys.cell_number(number)
+            self._per_cell[cell] = self._per_cell.get(cell, 0) + 1
+            self.done += 1
         self._status[number] = _STATUS.index(answer.status)
+        slot_of = self.keys.slot(number)
+        self.sum ^= hash((slot_of, self._digest[number])) ^ hash((slot_of, digest))
         self._at[number] = at
+        self._digest[number] = digest
+        self.keys.touch(number)
         for name, column in self._measures.items():
             value = None if answer.metrics is None else getattr(answer.metrics, name)
             column[number] = math.nan if value is None else value
@@ -183,10 +198,6 @@ class EvalFold:
         return value if math.isfinite(value) else None
 
     @property
-    def done(self) -> int:
-        return len(self._status) - self._status.count(_UNSEEN)
-
-    @property
     def total(self) -> int:
         return max(self.announced or 0, self.done)
 
@@ -216,12 +227,11 @@ class EvalFold:
 
     def answers_per_cell(self) -> dict[int, int]:
         """Cell number to the count of its answers."""
-        counts: dict[int, int] = {}
-        for number, status in enumerate(self._status):
-            if status != _UNSEEN:
-                cell = self.keys.cell_number(number)
-                counts[cell] = counts.get(cell, 0) + 1
-        return counts
+        return dict(self._per_cell)
+
+    def digest(self, number: int) -> int:
+        """Stands for the content of the key's answer line; 0 for a key without an answer."""
+        return self._digest[number] if number < len(self._digest) else 0
 
     def speeds(self) -> list[ModelSpeed]:
         """One entry a model, by first appearance. Failed answers count as errors, not into the speed."""
