@@ -15,14 +15,14 @@ from tests.conftest import ROOT
 from touchstone.i18n import LANGUAGES, Words
 
 KEYWORDS = {"_": None, "n_": (1, 2)}
-METHODS = [("**.py", "python"), ("**.html", "jinja2")]
+METHODS = [("**.py", "python"), ("**.html", "jinja2"), ("**.md", "jinja2")]
 PLACEHOLDER = re.compile(r"%\((\w+)\)s")
 
 
 def sentences() -> Iterator[str | tuple[str, ...]]:
     """Every message that the code and the templates use."""
     for folder in ("touchstone", "site_templates"):
-        options = {"**.html": {"trimmed": "true"}}
+        options = {"**.html": {"trimmed": "true"}, "**.md": {"trimmed": "true"}}
         for _, _, message, _, _ in extract_from_dir(ROOT / folder, METHODS, options, KEYWORDS):
             yield message
 

@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     help="Your own templates; each file replaces ours of the same name.",
 )
+@click.option(
+    "--target",
+    type=click.Choice(["html", "obsidian"]),
+    default="html",
+    show_default=True,
+    help="obsidian: notes for a vault; --out names the folder in it.",
+)
 @click.option("--force", is_flag=True, help="Build into a folder that holds other files too; those stay.")
 @config_option
 def build(
@@ -31,6 +38,7 @@ def build(
     base_url: str | None,
     lang: str | None,
     templates: Path | None,
+    target: str,
     force: bool,
     config: Path | None,
 ) -> None:
@@ -42,10 +50,22 @@ def build(
     options = replace(options, base_url=_base_url(base_url), templates=templates, force=force)
     if lang is not None:
         options = replace(options, langs=_languages(lang))
+    if target == "obsidian":
+        _build_notes(options, named=out is not None)
+        return
     from touchstone.build import build as build_site
 
     built = build_site(options)
     report(built, options.out)
+
+
+def _build_notes(options: Options, named: bool) -> None:
+    if not named:
+        raise click.UsageError("--target obsidian needs --out: the folder in your vault where the notes are to live")
+    from touchstone.vault.notes import INDEX
+    from touchstone.vault_build import build as build_notes
+
+    report(build_notes(options), options.out, f"{INDEX}.md")
 
 
 def build_options(settings: Settings, runs: Path | None = None, out: Path | None = None) -> Options:
@@ -61,14 +81,14 @@ def build_options(settings: Settings, runs: Path | None = None, out: Path | None
     )
 
 
-def report(built: Built, out: Path) -> None:
+def report(built: Built, out: Path, start: str = "index.html") -> None:
     """Notes to stderr, one line of result to stdout."""
     for line in built.notes:
         note(line)
     changed = f"{len(built.written)} written, {built.unchanged} unchanged"
     removed = f", {len(built.removed)} removed" if built.removed else ""
     runs = "1 run" if built.runs == 1 else f"{built.runs} runs"
-    click.echo(f"{out / 'index.html'}: {runs}, {changed}{removed}, {built.bytes / 1e6:.1f} MB")
+    click.echo(f"{out / start}: {runs}, {changed}{removed}, {built.bytes / 1e6:.1f} MB")
 
 
 def _base_url(text: str | None) -> str | None:
