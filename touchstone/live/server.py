@@ -14,13 +14,15 @@ import threading
 from collections.abc import Callable
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 from pathlib import Path
 from queue import Empty
 from socketserver import BaseServer
 from typing import Any, Final
-from urllib.parse import parse_qs, unquote_to_bytes, urlsplit
+from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from touchstone.live.hub import Change, Hub
+from touchstone.live.presence import PROOF_URL, proof
 
 HEARTBEAT_S: Final = 10.0
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -101,6 +103,10 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 128
+    home: str | None = None
+    """Where `/` leads, for a site that has no start page of its own; a path below the root."""
+    token: str | None = None
+    """What only we and the file that announces us know."""
 
     def __init__(self, address: tuple[str, int], get: Get, hub: Hub, script: bytes, allow: frozenset[str]) -> None:
         """Binds at once; raises OSError if the port is taken. `allow`: host names that are let in besides loopback."""
@@ -195,6 +201,11 @@ class Handler(BaseHTTPRequestHandler):
             self._stream(body)
         elif self.path.partition("?")[0] == SCRIPT_URL:
             self._send(HTTPStatus.OK, self.server.script, MIME[".js"], body=body)
+        elif self.server.token is not None and self.path.partition("?")[0] == PROOF_URL:
+            challenge = next(iter(parse_qs(urlsplit(self.path).query).get("challenge", [])), "")
+            self._send(HTTPStatus.OK, proof(self.server.token, challenge).encode(), MIME[".txt"], body=body)
+        elif self.server.home is not None and self.path.partition("?")[0] == "/":
+            self._send(HTTPStatus.FOUND, b"", MIME[".txt"], body=body, location="/" + quote(self.server.home))
         else:
             self._file(body)
 
@@ -210,9 +221,11 @@ class Handler(BaseHTTPRequestHandler):
             data = with_script(data, at)
         self._send(status, data, kind, body=body)
 
-    def _send(self, status: HTTPStatus, data: bytes, kind: str, *, body: bool) -> None:
+    def _send(self, status: HTTPStatus, data: bytes, kind: str, *, body: bool, location: str | None = None) -> None:
         self.send_response(status)
         self._headers(kind)
+        if location is not None:
+            self.send_header("Location", location)
         self.send_header("Content-Length", str(len(data)))
         if status == HTTPStatus.METHOD_NOT_ALLOWED:
             self.send_header("Allow", "GET, HEAD")
@@ -275,6 +288,11 @@ def encode(change: Change) -> str:
         return f"id: {change.id}\nevent: reset\ndata: {json.dumps({'build': change.build})}\n\n"
     data = json.dumps({"build": change.build, "paths": change.paths}, ensure_ascii=True)
     return f"id: {change.id}\nevent: change\ndata: {data}\n\n"
+
+
+def live_script() -> bytes:
+    """The script that the server adds to pages."""
+    return (resources.files("touchstone.live") / "live.js").read_bytes()
 
 
 def with_script(page: bytes, at: str) -> bytes:

@@ -8,12 +8,12 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import resources
 
 from touchstone.build import Builder, Options
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.live.hub import Hub
-from touchstone.live.server import Server, folder, listen
+from touchstone.live.presence import announced
+from touchstone.live.server import Server, folder, listen, live_script
 from touchstone.live.watch import Changed, keep_building
 
 
@@ -67,11 +67,6 @@ class Site:
         self._said = set(notes)
 
 
-def live_script() -> bytes:
-    """The script that the server adds to pages."""
-    return (resources.files("touchstone.live") / "live.js").read_bytes()
-
-
 @contextmanager
 def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iterator[tuple[Server, Site]]:
     """A site that is built, watched and served while the context lasts. Raises TouchstoneError."""
@@ -88,14 +83,16 @@ def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iter
     watcher = threading.Thread(
         target=keep_building, args=(folders, site.rebuild, stop), kwargs={"poll": how.poll}, daemon=True
     )
-    server.start()
-    watcher.start()
-    try:
-        yield server, site
-    finally:
-        stop.set()
-        server.stop()
-        watcher.join(timeout=2)
+    with announced(options.state_home, server.url, options.runs) as token:
+        server.token = token
+        server.start()
+        watcher.start()
+        try:
+            yield server, site
+        finally:
+            stop.set()
+            server.stop()
+            watcher.join(timeout=2)
 
 
 def wait_for_ever() -> None:
