@@ -234,7 +234,7 @@ def _inside(path: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reach:
+class Reach:
     """What the pages of a bundle took for granted of it; where it changes, pages come that nobody planned for."""
 
     judged: bool
@@ -242,7 +242,7 @@ class _Reach:
     documents: str
 
     @classmethod
-    def of(cls, view: BundleView) -> _Reach:
+    def of(cls, view: BundleView) -> Reach:
         return cls(view.judge.done > 0, view.keys.slots > 0, view.documents)
 
 
@@ -263,7 +263,7 @@ class Builder:
         """Path to the inputs that its page was made from, and its size."""
         self._site: Site | None = None
         self._renderer: Renderer | None = None
-        self._reach: dict[Path, _Reach] = {}
+        self._reach: dict[Path, Reach] = {}
         self._folders: dict[Path, Path] = {}
         """Resolved folder of a bundle to the one that we call it by."""
 
@@ -308,7 +308,7 @@ class Builder:
                 view = state.refresh()
             except OSError:
                 return None
-            if view.touched is None or _Reach.of(view) != reach:
+            if view.touched is None or Reach.of(view) != reach:
                 # What was read is not lost, but no page knows of it yet.
                 self._site = None
                 return None
@@ -364,7 +364,7 @@ class Builder:
                 continue
             views.append(view)
             states[found.path] = state
-            self._reach[found.path] = _Reach.of(view)
+            self._reach[found.path] = Reach.of(view)
         self._states = states
         self._folders = {path.resolve(): path for path in states}
         views.sort(key=_age, reverse=True)

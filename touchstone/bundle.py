@@ -7,7 +7,7 @@ fold, and keeps count of what could not be read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -32,12 +32,13 @@ LOGS: Final = ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl", "repor
 class BundleState:
     """One bundle, followed. `refresh` reads what is new, `view` says what it adds up to."""
 
-    def __init__(self, found: Found) -> None:
+    def __init__(self, found: Found, omit: Collection[str] = ()) -> None:
+        """`omit`: names of logs that are not read, as if they were not there."""
         self.found = found
         self._documents: list[bytes | None] = []
         self._unread: list[str] = []
         self.path = found.path
-        self._tails = {name: LogTail(self.path / name) for name in LOGS if name not in found.links}
+        self._tails = {name: LogTail(self.path / name) for name in LOGS if name not in (*found.links, *omit)}
         self._rewinds = 0
         self._restart()
 
@@ -237,8 +238,8 @@ def _document_problems(error: InputError) -> Problems:
     return problems
 
 
-def open_bundle(path: Path) -> BundleState:
-    """The bundle in folder `path`."""
+def open_bundle(path: Path, omit: Collection[str] = ()) -> BundleState:
+    """The bundle in folder `path`; logs in `omit` are not read."""
     name = path.resolve().name
     links = tuple(sorted(item for item in (*LOGS, "bundle.yaml", "pack.yaml") if (path / item).is_symlink()))
-    return BundleState(Found(path, name, links))
+    return BundleState(Found(path, name, links), omit)

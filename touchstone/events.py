@@ -20,6 +20,8 @@ from touchstone.jsonsource import Refused, parse_union
 from touchstone.keys import KeyIndex
 from touchstone.statistics import median, quantile
 
+CHANNEL: Final = "events.jsonl"
+TEMPLATE: Final = "eval.html"
 TAILS_RESOURCES: Final = True
 
 

@@ -22,6 +22,8 @@ from touchstone.contracts.lines import Cell, Scored, Verdict
 from touchstone.jsonsource import Refused, parse_union
 from touchstone.keys import KeyIndex
 
+CHANNEL: Final = "judge_events.jsonl"
+TEMPLATE: Final = "judge.html"
 TAILS_RESOURCES: Final = False
 RATIONALE_CHARS: Final = 160
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from touchstone.events import EvalFold, ModelSpeed
+from touchstone.events import TEMPLATE, EvalFold, ModelSpeed
 from touchstone.i18n import Words
 from touchstone.pages.common import answer_link, frame, has_eval_page, prompt_titles
 from touchstone.site import Page, Site
@@ -34,7 +34,7 @@ def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
         run = bundle.eval
         yield Page(
             f"{site.home(bundle)}eval/index.html",
-            "eval.html",
+            TEMPLATE,
             partial(_context, site, bundle),
             inputs=site.inputs(bundle, "eval", run.sum, run.started, run.ended, run.announced, run.last_ts),
         )

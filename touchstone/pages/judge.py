@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from touchstone.contracts.lines import Cell
 from touchstone.i18n import Words
-from touchstone.judge_events import JudgeFold, Tally
+from touchstone.judge_events import TEMPLATE, JudgeFold, Tally
 from touchstone.pages.common import Link, frame, prompt_titles, safety_phrase, verdict_link, verdict_row
 from touchstone.pages.verdicts import page_count
 from touchstone.site import Page, Site
@@ -27,7 +27,7 @@ def plan(site: Site) -> Iterator[Page]:
 def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
     yield Page(
         f"{site.home(bundle)}judge/index.html",
-        "judge.html",
+        TEMPLATE,
         partial(_context, site, bundle),
         inputs=site.inputs(bundle),
     )
