@@ -20,13 +20,21 @@ from touchstone.jsonsource import MAX_LINE_BYTES, Refused, parse_model
 from touchstone.judge_compare import TYPE, parse_frontmatter
 from touchstone.judge_events import JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
+from touchstone.load import LoadFold, read_resources
 from touchstone.store.bundles import Found, read_document
 from touchstone.store.lines import Line, LogTail, read_at
 from touchstone.view import BundleView, Problems
 
 K = TypeVar("K", bound=Keyed)
 
-LOGS: Final = ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl", "reports.jsonl", "events.jsonl")
+LOGS: Final = (
+    "answers.jsonl",
+    "judgements.jsonl",
+    "judge_events.jsonl",
+    "reports.jsonl",
+    "events.jsonl",
+    "resources.jsonl",
+)
 
 
 class BundleState:
@@ -46,6 +54,7 @@ class BundleState:
         self._keys = KeyIndex()
         self._eval = events.EvalFold(self._keys)
         self._judge = JudgeFold(self._keys)
+        self._load = LoadFold()
         self._reports: dict[Cell, Report] = {}
         self._problems: dict[str, Problems] = {}
         for name, tail in self._tails.items():
@@ -60,6 +69,7 @@ class BundleState:
             "judge_events.jsonl": self._feed_judge_event,
             "reports.jsonl": self._feed_report,
             "events.jsonl": self._feed_eval_event,
+            "resources.jsonl": self._feed_resources,
         }
         self._unread = []
         for name, tail in self._tails.items():
@@ -107,6 +117,9 @@ class BundleState:
     def _feed_eval_event(self, data: bytes, line: Line) -> None:
         self._eval.add(events.read_event(data))
 
+    def _feed_resources(self, data: bytes, line: Line) -> None:
+        self._load.add(read_resources(data))
+
     # -- documents: small, read whole each time
 
     def _view(self) -> BundleView:
@@ -131,6 +144,7 @@ class BundleState:
             keys=self._keys,
             eval=self._eval,
             judge=self._judge,
+            load=self._load,
             reports=dict(self._reports),
             problems=problems,
             notes=tuple(notes),

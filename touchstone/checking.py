@@ -15,6 +15,7 @@ from touchstone.contracts.pack import parse_pack
 from touchstone.contracts.response import parse_meta_response
 from touchstone.errors import BundleError, InputError, Issue
 from touchstone.jsonsource import MAX_LINE_BYTES, Refused, parse_model
+from touchstone.load import read_resources
 from touchstone.store.bundles import ARTIFACTS, LOGS, is_bundle, read_document
 from touchstone.store.lines import LogTail
 
@@ -26,7 +27,7 @@ _LINES: Final[dict[str, Parse]] = {
     "judge_events.jsonl": judge_events.read_event,
     "reports.jsonl": lambda data: parse_model(Report, data),
     "events.jsonl": events.read_event,
-    "resources.jsonl": lambda data: parse_model(events.Resources, data),
+    "resources.jsonl": read_resources,
     "self_consistency.jsonl": lambda data: parse_model(RepeatedVerdict, data),
 }
 

@@ -19,6 +19,7 @@ from touchstone.contracts.pack import Pack
 from touchstone.events import EvalFold
 from touchstone.judge_events import UNSCORED, JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
+from touchstone.load import LoadFold
 from touchstone.scorecard import CellFacts, MasterRow, master_row, ranked
 from touchstone.slugs import hash64
 
@@ -72,6 +73,7 @@ class BundleView:
     """judge_quality.md as it stands, None if there is none."""
     scorecard_md: str | None
     source: Source
+    load: LoadFold = field(default_factory=LoadFold)
     revision: str = ""
     """Changes whenever anything that was read of the bundle changes; equal revisions make equal pages."""
     documents: str = ""
