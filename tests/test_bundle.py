@@ -210,7 +210,9 @@ def test_the_judge_view_does_not_read_the_load_of_the_machine(tmp_path: Path) ->
     folder = bundle(tmp_path / "r", answers=ANSWERS, judgements=[verdict("p1", 3)])
     plain = facts(read(folder))
     (folder / "resources.jsonl").write_bytes(b'{"ts": 1, "cpu_percent": 99}\nbroken\n')
-    assert facts(read(folder)) == plain
+    assert facts(open_bundle(folder, omit=["resources.jsonl"]).refresh()) == plain
+    view = read(folder)
+    assert view.load.samples == 1 and view.problems["resources.jsonl"].count == 1
 
 
 UNSEEN: dict[str, Callable[[Path], object]] = {
