@@ -26,7 +26,7 @@ MAX_TEXT: Final = 4_000
 _SPECIAL: Final = re.compile(r"[\\`*_~\[\]<>|#^$%&=]|(?<=:)[:/]")
 # What starts a list, a heading's underline or a rule where a line begins.
 _LEADING: Final = re.compile(r"^(\d{1,9})([.)])(?=\s|$)|^([-+])")
-_LABEL: Final = re.compile(r"[^\w .,;:()+/@-]|(?<=:):")
+_LABEL: Final = re.compile(r"[^\w .,;:()+/@-]|(?<=:)[:/]")
 
 
 class Safe(str):
