@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
+from urllib.parse import quote
 
 from touchstone.contracts.base import Recommendation
 from touchstone.contracts.lines import Cell
@@ -113,7 +114,7 @@ class Vault:
 
     def url(self, path: str) -> str | None:
         """The page on the published site, where there is one."""
-        return None if self.site.base_url is None else self.site.base_url + path
+        return None if self.site.base_url is None else self.site.base_url + quote(path)
 
 
 def plan(site: Site, words: Words) -> Iterator[Note | Attachment]:
