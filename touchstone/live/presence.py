@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import http.client
 import ipaddress
 import json
 import os
@@ -114,25 +113,29 @@ def _verified(url: str, token: str) -> bool | None:
         status, body = fetch(url, f"{PROOF_URL}?challenge={quote(challenge)}")
     except TimeoutError:
         return None
-    except (OSError, ValueError, http.client.HTTPException):
+    except (OSError, ValueError):
         return False
     return status == 200 and hmac.compare_digest(body.strip(), proof(token, challenge).encode())
 
 
-def fetch(url: str, target: str) -> tuple[int, bytes]:
+def fetch(url: str, target: str, timeout_s: float = TIMEOUT_S) -> tuple[int, bytes]:
     """Status and at most the first kilobyte of a GET on a server of ours; no proxy, no redirect is followed.
 
-    Raises ValueError for an address that is not plain HTTP on an address literal, OSError and HTTPException.
+    Raises ValueError for an address that is not plain HTTP on an address literal, else OSError.
     """
+    import http.client
+
     parts = urlsplit(url)
     if parts.scheme != "http" or parts.hostname is None:
         raise ValueError(url)
     if parts.hostname != "localhost":
         ipaddress.ip_address(parts.hostname)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=TIMEOUT_S)
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 80, timeout=timeout_s)
     try:
         connection.request("GET", target)
         response = connection.getresponse()
         return response.status, response.read(1024)
+    except http.client.HTTPException as error:
+        raise ConnectionError(f"{url}: this is no answer") from error
     finally:
         connection.close()
