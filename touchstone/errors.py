@@ -62,6 +62,11 @@ class BusyError(TouchstoneError):
 class EndpointError(TouchstoneError):
     """The model endpoint cannot be used: nobody answers, wrong key, unknown model, quota used up."""
 
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
+        """Nobody answers, which may be different in a minute."""
+
 
 class MachineError(TouchstoneError):
     """The machine says no: disk full, no permission, port in use."""

@@ -1,32 +1,33 @@
 """Judging: one verdict an answer, then one report a cell. The loop knows no file, no socket and no clock.
 
-`plan` says what is left to do, given what is there; `Judging.run` does it, one question after the other, and hands
-each result to its callbacks the moment it has it. Asking, writing and the time come in as arguments.
+`plan` says what is left to do, given what is there; `Judging.run` does it, as many questions at once as there are
+slots, and hands each result to its callbacks the moment it has it. Asking, writing and the time come in as arguments.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import partial
+from itertools import chain
+from typing import Final, TypeVar
 
-from touchstone.chat.wire import ChatFailure, ChatRequest, Reply
-from touchstone.contracts.config import JudgeConfig
-from touchstone.contracts.lines import Answer, Cell, Key, Report, Verdict
-from touchstone.contracts.pack import Pack, Prompt
-from touchstone.errors import BundleError
+from touchstone.chat.stop import Stopped, StopSign
+from touchstone.chat.wire import ChatFailure, ChatRequest, Reply, note_of, status_of
+from touchstone.contracts.lines import Answer, Cell, Key, RepeatedVerdict, Report, Verdict
+from touchstone.contracts.pack import Pack
+from touchstone.errors import BundleError, EndpointError
 from touchstone.jsonsource import Refused, clean_text
-from touchstone.judge_prompts import Question, Templates, read_report, read_verdict, shorten_evenly
+from touchstone.judge_prompts import ReportReply, read_report, read_verdict
+from touchstone.judge_questions import DEFAULT_CONTEXT, Questions
 
 RAW_CHARS: Final = 20_000
 """How much of a reply that could not be read is kept."""
-CHARS_PER_TOKEN: Final = 2.5
-"""Careful on purpose: German in a small vocabulary needs a token for less than three characters."""
-DEFAULT_CONTEXT: Final = 4096
-"""Tokens assumed where the server does not tell."""
-
 Ask = Callable[[ChatRequest], Awaitable[Reply]]
+Job = Callable[[], Awaitable[None]]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Plan:
     """Reports that stand."""
     cells: dict[Cell, tuple[Numbered, ...]]
     """All cells, by first appearance."""
+    reports_wanted: bool = True
 
     @property
     def standing(self) -> list[Verdict]:
@@ -59,7 +61,7 @@ class Plan:
 
     @property
     def report_todo(self) -> list[Cell]:
-        return [cell for cell in self.cells if cell not in self.reports]
+        return [cell for cell in self.cells if cell not in self.reports] if self.reports_wanted else []
 
     @property
     def total(self) -> int:
@@ -67,7 +69,12 @@ class Plan:
 
 
 def plan(
-    answers: Iterable[Numbered], verdicts: Mapping[Key, Verdict], reports: Mapping[Cell, Report], pack: Pack
+    answers: Iterable[Numbered],
+    verdicts: Mapping[Key, Verdict],
+    reports: Mapping[Cell, Report],
+    pack: Pack,
+    *,
+    reports_wanted: bool = True,
 ) -> Plan:
     """What is left to do. An unscored verdict that cost a call is asked for again, as is an incomplete report."""
     winning: dict[Key, Numbered] = {}
@@ -78,7 +85,7 @@ def plan(
     prior = {
         item.answer.key: verdict
         for item in ordered
-        if (verdict := verdicts.get(item.answer.key)) is not None and _stands(verdict, item.answer)
+        if (verdict := verdicts.get(item.answer.key)) is not None and stands(verdict, item.answer)
     }
     cells: dict[Cell, list[Numbered]] = {}
     for item in ordered:
@@ -94,11 +101,13 @@ def plan(
             if (report := reports.get(cell)) is not None and _report_stands(report, items, pack)
         },
         cells=frozen,
+        reports_wanted=reports_wanted,
     )
 
 
-def _stands(verdict: Verdict, answer: Answer) -> bool:
-    if verdict.answer_sha is not None and verdict.answer_sha != answer.sha:
+def stands(verdict: Verdict | None, answer: Answer) -> bool:
+    """Whether there is a verdict that need not be asked for again."""
+    if verdict is None or (verdict.answer_sha is not None and verdict.answer_sha != answer.sha):
         return False
     return not verdict.unscored or not answer.judgeable
 
@@ -137,29 +146,115 @@ class Callbacks:
 
     on_verdict: Callable[[Verdict], None] = lambda verdict: None
     on_report: Callable[[Report], None] = lambda report: None
+    on_repeat: Callable[[RepeatedVerdict], None] = lambda verdict: None
+
+
+async def in_slots(jobs: Iterator[Job], slots: int, sign: StopSign) -> None:
+    """Do all jobs, `slots` at once, each begun as soon as a slot is free.
+
+    Once the sign is set, or the endpoint turns out to be of no use, none is begun any more, and those under way are
+    awaited. Then raises EndpointError, or Stopped if the sign kept a job from being done. Whatever else a job raises
+    ends the others at once.
+    """
+    useless: list[EndpointError] = []
+    left: list[Stopped] = []
+
+    async def work() -> None:
+        for job in jobs:
+            try:
+                if sign:
+                    raise Stopped
+                await job()
+            except EndpointError as error:
+                useless.append(error)
+            except Stopped as stopped:
+                left.append(stopped)
+            if useless or left:
+                return
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(slots):
+                group.create_task(work())
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None  # the first; the others met the same
+    if useless:
+        raise useless[0]
+    if left:
+        raise left[0]
+
+
+class _NoUse(Exception):
+    """A reply that came, but is not what was asked for. `str()` says why."""
+
+    def __init__(self, why: str, reply: Reply) -> None:
+        super().__init__(why)
+        self.reply = reply
 
 
 @dataclass(frozen=True)
 class Judging:
     """One run of the judge over one bundle."""
 
-    pack: Pack
-    config: JudgeConfig
-    model: str
-    templates: Templates
+    questions: Questions
     ask: Ask
     clock: Callable[[], float]
     """Seconds since the epoch."""
     context_tokens: int | None = None
     """What the judge's context holds; None if the server does not tell."""
     callbacks: Callbacks = field(default_factory=Callbacks)
+    slots: int = 1
+    """Questions under way at once."""
+    sign: StopSign = field(default_factory=StopSign)
 
     async def run(self, plan: Plan) -> None:
-        """Ask for everything that is left. Raises EndpointError if the judge cannot be used at all."""
-        for item in plan.todo:
+        """Ask for everything that is left.
+
+        Raises EndpointError if the judge cannot be used at all, Stopped if something is left because of the sign.
+        """
+
+        async def judge(item: Numbered) -> None:
             self.callbacks.on_verdict(await self.verdict(item))
-        for cell in plan.report_todo:
+
+        async def look_at(cell: Cell) -> None:
             self.callbacks.on_report(await self.report(cell, plan.cells[cell]))
+
+        reports = plan.report_todo
+        jobs = chain((partial(judge, item) for item in plan.todo), (partial(look_at, cell) for cell in reports))
+        await in_slots(jobs, min(self.slots, len(plan.todo) + len(reports)), self.sign)
+
+    async def repeat(self, rounds: Sequence[tuple[Numbered, int]]) -> None:
+        """Judge these answers once more, each with the number of its repeat. Raises as `run` does."""
+
+        async def judge(item: Numbered, number: int) -> None:
+            verdict = await self.verdict(item)
+            self.callbacks.on_repeat(RepeatedVerdict(**verdict.model_dump(), round=number))
+
+        jobs = (partial(judge, item, number) for item, number in rounds)
+        await in_slots(jobs, min(self.slots, len(rounds)), self.sign)
+
+    async def _reply(self, request: ChatRequest, read: Callable[[str], T], parts: int = 1) -> tuple[Reply, T]:
+        """A reply and what was read from it, perhaps at the second try. Raises ChatFailure or _NoUse."""
+        try:
+            return await self._one_reply(request, read)
+        except _NoUse as first:
+            brief = self.questions.brief(request, parts)
+            if brief is None:
+                raise
+            try:
+                return await self._one_reply(brief, read)
+            except _NoUse as second:
+                reply = second.reply if _everything(second.reply).strip() else first.reply
+                raise _NoUse(f"{first}; the second try: {second}", reply) from None
+            except ChatFailure as failure:
+                raise _NoUse(f"{first}; the second try: {failure}", first.reply) from None
+
+    async def _one_reply(self, request: ChatRequest, read: Callable[[str], T]) -> tuple[Reply, T]:
+        reply = await self.ask(request)
+        try:
+            return reply, read(_text_of(reply))
+        except Refused as refused:
+            raise _NoUse(_cause(reply, str(refused)), reply) from None
 
     # -- verdicts
 
@@ -169,15 +264,12 @@ class Judging:
         if not answer.judgeable:
             reason = answer.error or ("the model gave no answer" if answer.status != "error" else "the model failed")
             return self._unscored(item, f"no answer to judge: {reason}")
-        question = self.templates.verdict(self.pack, self._prompt(answer), answer)
         try:
-            reply = await self.ask(self._request(question))
+            reply, said = await self._reply(self.questions.verdict(answer), read_verdict)
         except ChatFailure as failure:
             return self._unscored(item, str(failure))
-        try:
-            said = read_verdict(_text_of(reply))
-        except Refused as refused:
-            return self._unscored(item, _cause(reply, str(refused)), reply)
+        except _NoUse as why:
+            return self._unscored(item, str(why), why.reply)
         return self._line(item, reply).model_copy(
             update={
                 "score": said.score,
@@ -185,33 +277,6 @@ class Judging:
                 "unscored": False,
                 "rationale": said.rationale,
             }
-        )
-
-    def _prompt(self, answer: Answer) -> Prompt:
-        prompt = self.pack.prompt(answer.prompt_id)
-        # A key that the pack does not know is judged all the same, on what is there.
-        return prompt or Prompt.model_construct(
-            id=answer.prompt_id,
-            category=None,
-            title=None,
-            text=answer.prompt_id,
-            reference=None,
-            red_flags=(),
-        )
-
-    def _request(self, question: Question) -> ChatRequest:
-        config = self.config
-        return ChatRequest(
-            model=self.model,
-            user=question.user,
-            system=question.system,
-            temperature=config.temperature,
-            max_tokens=config.max_tokens,
-            seed=None,
-            extra=config.extra,
-            schema=question.schema,
-            schema_name=question.schema_name,
-            mode="json_schema",
         )
 
     def _line(self, item: Numbered, reply: Reply | None) -> Verdict:
@@ -228,8 +293,8 @@ class Judging:
             red_flag=None,
             unscored=True,
             rationale=None,
-            judge_model=self.model,
-            prompt_sha=self.templates.sha,
+            judge_model=self.questions.model,
+            prompt_sha=self.questions.templates.sha,
             answer_sha=answer.sha,
             mode=None if reply is None else reply.mode,
             finish_reason=None if reply is None else reply.finish_reason,
@@ -243,48 +308,31 @@ class Judging:
 
     async def report(self, cell: Cell, items: Sequence[Numbered]) -> Report:
         """The holistic report on one cell; null scores, with the reason, where there is none."""
-        seen = [item for item in items if item.answer.judgeable]
+        seen = [item.answer for item in items if item.answer.judgeable]
         if not seen:
             return self._empty(cell, items, 0, "no answer to look at")
+        pack = self.questions.pack
         context = self.context_tokens or DEFAULT_CONTEXT
         failure: ChatFailure | None = None
         for _ in range(3):
-            shown = self._shown(cell, seen, context)
+            request, shown = self.questions.report(cell, seen, len(items), context)
             try:
-                reply = await self.ask(self._request(self.templates.report(self.pack, cell, shown, len(items))))
+                _, said = await self._reply(request, lambda text: read_report(text, pack), len(pack.dimensions))
             except ChatFailure as error:
                 failure = error
                 if error.kind != "context":
                     break
                 # Our estimate of tokens was too hopeful: believe the server's size, and leave more room.
                 context = int(min(context, error.n_ctx or context) * 0.6)
-                continue
-            return self._read_report(cell, items, len(shown), reply)
+            except _NoUse as why:
+                raw = clean_text(_everything(why.reply))[:RAW_CHARS]
+                return self._empty(cell, items, shown, str(why)).model_copy(update={"raw": raw})
+            else:
+                return self._full(cell, items, shown, said)
         return self._empty(cell, items, 0, str(failure))
 
-    def _shown(self, cell: Cell, seen: Sequence[Numbered], context: int) -> list[dict[str, str]]:
-        """The answers as the report shows them: as many and as long as the context holds."""
-        heads = [self._head(item.answer) for item in seen]
-        frame = self.templates.report(self.pack, cell, [], len(seen))
-        fixed = len(frame.user) + len(frame.system or "") + sum(len(id_) + len(title) + 50 for id_, title in heads)
-        room = (context - self.config.max_tokens - 64) * CHARS_PER_TOKEN - fixed
-        cut = shorten_evenly([item.answer.answer for item in seen], int(max(room, 200)))
-        return [{"prompt_id": heads[k][0], "question": heads[k][1], "text": text} for k, text in cut]
-
-    def _head(self, answer: Answer) -> tuple[str, str]:
-        prompt = self._prompt(answer)
-        question = " ".join((prompt.title or prompt.text).split())
-        repeat = f"#{answer.repeat}" if answer.repeat else ""
-        return f"{answer.prompt_id}{repeat}", question[:120]
-
-    def _read_report(self, cell: Cell, items: Sequence[Numbered], shown: int, reply: Reply) -> Report:
-        try:
-            said = read_report(_text_of(reply), self.pack)
-        except Refused as refused:
-            raw = clean_text(_everything(reply))[:RAW_CHARS]
-            empty = self._empty(cell, items, shown, _cause(reply, str(refused)))
-            return empty.model_copy(update={"raw": raw})
-        ids = [dimension.id for dimension in self.pack.dimensions]
+    def _full(self, cell: Cell, items: Sequence[Numbered], shown: int, said: ReportReply) -> Report:
+        ids = [dimension.id for dimension in self.questions.pack.dimensions]
         got = said.dimensions
         rationales = {id_: clean_text(got[id_].rationale or "") for id_ in ids if id_ in got}
         return self._empty(cell, items, shown, None).model_copy(
@@ -299,21 +347,26 @@ class Judging:
         return Report(
             model=cell.model,
             variant=cell.variant,
-            judge_model=self.model,
-            dim_scores={dimension.id: None for dimension in self.pack.dimensions},
+            judge_model=self.questions.model,
+            dim_scores={dimension.id: None for dimension in self.questions.pack.dimensions},
             dim_rationales={},
             summary=None,
             answers_seen=seen,
             answers_sha=answers_sha(items),
-            prompt_sha=self.templates.sha,
+            prompt_sha=self.questions.templates.sha,
             error=error,
             ts=self.clock(),
         )
 
 
 def _text_of(reply: Reply) -> str:
-    """Where the JSON stands: in the answer, or, with some thinking models, in what they call reasoning."""
-    return reply.text if reply.text.strip() or reply.reasoning is None else reply.reasoning
+    """Where the JSON stands: in the answer, or, with some thinking models, in what they call reasoning.
+
+    Thinking that was cut off holds at best a draft, which is no verdict.
+    """
+    if reply.text.strip() or reply.reasoning is None or reply.finish_reason == "length":
+        return reply.text
+    return reply.reasoning
 
 
 def _everything(reply: Reply) -> str:
@@ -321,9 +374,9 @@ def _everything(reply: Reply) -> str:
 
 
 def _cause(reply: Reply, refused: str) -> str:
-    """Why a reply is no verdict: a cut-off one is not bad JSON, it is cut off."""
+    """Why a reply is of no use: a cut-off one is not bad JSON, it is cut off."""
     if reply.finish_reason == "length":
-        return "the reply was cut off at max_tokens; raise judge.max_tokens"
-    if not _everything(reply).strip():
-        return "the judge gave an empty reply"
-    return refused
+        return f"the judge's reply is incomplete: {note_of(reply)}; raise judge.max_tokens"
+    if status_of(reply) == "empty":
+        return f"the judge gave an empty reply: {note_of(reply)}"
+    return note_of(reply) or refused

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +28,8 @@ RATIONALE_MIN: Final = 40
 RATIONALE_MAX: Final = 700
 """Characters; under a server's grammar a small model would else repeat itself to the end of its budget."""
 SUMMARY_MAX: Final = 400
+BRIEF_MAX: Final = 240
+"""Characters of each text in a second, short try."""
 _LEAST_SHARE: Final = 240
 """Characters: an answer cut shorter than this tells nothing, so fewer answers are shown instead."""
 _CANDIDATES: Final = 40
@@ -50,8 +53,8 @@ class Question:
 class Templates:
     """The two templates in use, and the sha that identifies them."""
 
-    def __init__(self, verdict: str, report: str, source: str = "verdict template") -> None:
-        """Raises InputError if a template cannot be read."""
+    def __init__(self, verdict: str, report: str, source: str = "verdict template", brief: str = "") -> None:
+        """`brief` is what a second try adds to either question. Raises InputError if a template cannot be read."""
         try:
             self._verdict = _ENVIRONMENT.from_string(verdict)
             self._report = _ENVIRONMENT.from_string(report)
@@ -59,6 +62,8 @@ class Templates:
             line = getattr(error, "lineno", None)
             raise InputError([Issue(source, line, f"not a valid template: {error}")]) from None
         self._source = source
+        self.brief = brief.strip()
+        # Without the second try: it is there to fill the gaps of a judging, so it must not make another one of it.
         self.sha = hashlib.sha256(f"{verdict}\0{report}".encode()).hexdigest()
 
     def verdict(self, pack: Pack, prompt: Prompt, answer: Answer) -> Question:
@@ -67,8 +72,8 @@ class Templates:
             "pack": pack,
             "prompt": prompt,
             "variant": answer.variant,
-            "answer": answer.answer,
-            "mark": _mark(answer.answer),
+            "answer": inert(answer.answer),
+            "mark": mark_for(answer.answer),
         }
         return Question(*self._render(self._verdict, context), VERDICT_SCHEMA, "verdict")
 
@@ -77,10 +82,10 @@ class Templates:
         context = {
             "pack": pack,
             "variant": cell.variant,
-            "answers": shown,
+            "answers": [{**item, "text": inert(item["text"])} for item in shown],
             "seen": len(shown),
             "total": total,
-            "mark": _mark("".join(item["text"] for item in shown)),
+            "mark": mark_for("\n".join(item["text"] for item in shown)),
             # Names, not an example: small judges copy what they see.
             "ids": ", ".join(f'"{item.id}"' for item in pack.dimensions),
         }
@@ -97,9 +102,27 @@ class Templates:
             raise InputError([Issue(self._source, None, f"the template fails: {error}")]) from None
 
 
-def _mark(text: str) -> str:
-    """A line that stands around `text` and, being made from its hash, cannot be part of it."""
-    return f"=== {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:12]} ==="
+def mark_for(text: str) -> str:
+    """A line that stands around `text` and is not in it: made from its hash, which it cannot foresee."""
+    digest = text.encode("utf-8", "replace")
+    while True:
+        digest = hashlib.sha256(digest).hexdigest().encode()
+        mark = f"=== {digest[:12].decode()} ==="
+        if mark not in text:
+            return mark
+
+
+_CONTROL: Final = re.compile(
+    r"<(?=[|｜][^<>\n]{1,60}[|｜]>|/?s>|(?:start|end)_of_turn>)|\[(?=/?(?:INST|SYS(?:TEM_PROMPT)?)\])"
+)
+
+
+def inert(text: str) -> str:
+    """`text` with its control tokens of chat templates (`<|im_end|>`, `[INST]` …) broken by an invisible space.
+
+    Some servers read them inside a message too, and the answer would then end where it says that it ends.
+    """
+    return _CONTROL.sub(lambda found: found[0] + "\u200b", text)
 
 
 VERDICT_SCHEMA: Final[Mapping[str, Any]] = {
@@ -145,7 +168,8 @@ def report_schema(pack: Pack) -> Mapping[str, Any]:
 class VerdictReply(Logged):
     """A verdict as the judge says it."""
 
-    rationale: str
+    rationale: str | None = None
+    """Evidence and what would be better. A verdict without is a poor one, but it is one."""
     red_flag: bool
     score: Score
 
@@ -208,7 +232,7 @@ def _read(model: type[Logged], text: str) -> Any:
 def read_verdict(text: str) -> VerdictReply:
     """The judge's reply as a verdict. Raises Refused with the reason."""
     reply: VerdictReply = _read(VerdictReply, text)
-    return reply.model_copy(update={"rationale": clean_text(reply.rationale)})
+    return reply if reply.rationale is None else reply.model_copy(update={"rationale": clean_text(reply.rationale)})
 
 
 def read_report(text: str, pack: Pack) -> ReportReply:
@@ -226,14 +250,30 @@ def shorten_evenly(texts: Sequence[str], budget: int) -> list[tuple[int, str]]:
     Short texts stay whole and leave their share to the others. If the common length fell below 240 characters,
     evenly spread texts are left out instead.
     """
-    chosen = list(range(len(texts)))
-    while len(chosen) > 1 and _common_length([len(texts[i]) for i in chosen], budget) < min(
-        _LEAST_SHARE, max(len(texts[i]) for i in chosen)
-    ):
-        keep = len(chosen) - 1
-        chosen = [chosen[round(step * (len(chosen) - 1) / max(1, keep - 1))] for step in range(keep)]
-    limit = _common_length([len(texts[i]) for i in chosen], budget)
+    lengths = [len(text) for text in texts]
+
+    def fits(count: int) -> bool:
+        some = [lengths[i] for i in _spread(len(texts), count)]
+        return _common_length(some, budget) >= min(_LEAST_SHARE, max(some))
+
+    # The fewer there are, the more room each has; the exception, a long text that comes in, costs one step more.
+    low, high = 1, len(texts)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    while low > 1 and not fits(low):
+        low -= 1
+    chosen = _spread(len(texts), low)
+    limit = _common_length([lengths[i] for i in chosen], budget)
     return [(index, _cut(texts[index], limit)) for index in chosen]
+
+
+def _spread(total: int, count: int) -> list[int]:
+    """`count` (at most `total`) of the numbers below `total`, evenly spread from first to last."""
+    if count >= total:
+        return list(range(total))
+    gaps = max(1, count - 1)
+    return [(2 * step * (total - 1) + gaps) // (2 * gaps) for step in range(count)]
 
 
 def _common_length(lengths: Sequence[int], budget: int) -> int:

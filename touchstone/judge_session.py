@@ -6,11 +6,10 @@ a dead endpoint, `kill -9`), what was judged is in judgements.jsonl, and the nex
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import AsyncExitStack, ExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,18 +19,25 @@ import yaml
 
 from touchstone import yamlsource
 from touchstone.bundle import open_bundle
-from touchstone.chat.http import Endpoint
+from touchstone.chat.pool import Pool
+from touchstone.chat.stop import Stopped, StopSign
+from touchstone.chat.wire import ChatRequest, Reply
 from touchstone.contracts.config import JudgeConfig
-from touchstone.contracts.lines import Answer, Cell, Key, Report, Verdict
+from touchstone.contracts.lines import Answer, Cell, Key, RepeatedVerdict, Report, Verdict
 from touchstone.contracts.pack import Pack, parse_pack
-from touchstone.errors import BundleError
+from touchstone.errors import BundleError, MachineError
 from touchstone.i18n import Words
+from touchstone.interrupt import run_stoppable
 from touchstone.jsonsource import Refused, parse_model
-from touchstone.judge import Callbacks, Judging, Numbered, Plan, plan, refuse_other_judge
+from touchstone.judge import Callbacks, Judging, Numbered, Plan, plan, refuse_other_judge, stands
+from touchstone.judge_estimate import Estimate, estimate
 from touchstone.judge_events import JudgeDone, JudgeStart, Master, verdict_event
 from touchstone.judge_prompts import Templates
+from touchstone.judge_questions import Questions
 from touchstone.report_md import render_scorecard_md
 from touchstone.resources import prompt_template
+from touchstone.self_consistency import Consistency, summary
+from touchstone.shards import Shard, sample
 from touchstone.slugs import is_plain
 from touchstone.store.bundles import is_bundle, read_document
 from touchstone.store.lines import LogTail
@@ -39,7 +45,7 @@ from touchstone.store.lock import exclusive
 from touchstone.store.write import JsonlWriter, machine_error, replace_file, retry_locked, save
 from touchstone.view import BundleView
 
-M = TypeVar("M", Answer, Verdict, Report)
+M = TypeVar("M", Answer, Verdict, RepeatedVerdict, Report)
 
 JUDGED: Final = (
     "judgements.jsonl",
@@ -61,7 +67,8 @@ class Request:
     bundle: Path
     config: JudgeConfig
     model: str
-    endpoint: str
+    endpoints: tuple[str, ...]
+    """At least one; all with the same model."""
     api_key: str | None = None
     prompt: Path | None = None
     """The user's own verdict template."""
@@ -69,6 +76,12 @@ class Request:
     restart: bool = False
     events: bool = False
     """Write judge_events.jsonl too."""
+    shard: Shard | None = None
+    """Judge only these answers, and write verdicts only."""
+    rounds: int = 0
+    """How often a sample is judged again, into self_consistency.jsonl; 0: not at all."""
+    sample: int = 0
+    """How many answers that sample has."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,8 @@ class Outcome:
     view: BundleView
     asked: int
     """Fresh verdicts of this run."""
+    consistency: Consistency | None = None
+    """What the repeated verdicts say, if this run was asked for some."""
 
 
 @dataclass
@@ -89,6 +104,11 @@ class Progress:
     started: Callable[[Path, Plan], None] = lambda bundle, plan: None
     verdict: Callable[[Verdict], None] = lambda verdict: None
     report: Callable[[Report], None] = lambda report: None
+    repeated: Callable[[RepeatedVerdict], None] = lambda verdict: None
+
+
+OnStart = Callable[[int, Sequence[Verdict]], None]
+OnVerdict = Callable[[Verdict], None]
 
 
 @dataclass
@@ -99,27 +119,91 @@ class _Bundle:
     answers: list[Numbered]
     verdicts: dict[Key, Verdict]
     reports: dict[Cell, Report]
+    repeats: dict[tuple[Key, int], RepeatedVerdict]
+
+    def without_judging(self) -> _Bundle:
+        return _Bundle(self.pack, self.answers, {}, {}, {})
+
+    def refuse_other_judge(self, request: Request, sha: str, name: str) -> None:
+        verdicts = (*self.verdicts.values(), *self.repeats.values())
+        refuse_other_judge(verdicts, self.reports.values(), request.model, sha, name)
+
+    def plan(self, shard: Shard | None) -> Plan:
+        """What is left to do."""
+        if shard is None:
+            return plan(self.answers, self.verdicts, self.reports, self.pack)
+        mine = [item for item in self.answers if shard.holds(item.answer.key)]
+        return plan(mine, self.verdicts, {}, self.pack, reports_wanted=False)
+
+    def rounds(self, request: Request) -> list[tuple[Numbered, int]]:
+        """What is left of the repeats: the first round of the whole sample, then the second …"""
+        winning = {item.answer.key: item for item in self.answers}
+        chosen = sample((key for key, item in winning.items() if item.answer.judgeable), request.sample)
+        return [
+            (item, number)
+            for number in range(1, request.rounds + 1)
+            for key, item in winning.items()
+            if key in chosen and not stands(self.repeats.get((key, number)), item.answer)
+        ]
 
 
-def judge_bundle(request: Request, progress: Progress | None = None) -> Outcome:
-    """Judge what is left of a bundle. Raises TouchstoneError; KeyboardInterrupt passes after everything is closed."""
-    return asyncio.run(_judge(request, progress or Progress(), time.time))
+def judge_bundle(
+    request: Request,
+    progress: Progress | None = None,
+    *,
+    on_judge_start: OnStart | None = None,
+    on_verdict: OnVerdict | None = None,
+) -> Outcome:
+    """Judge what is left of a bundle.
+
+    `on_judge_start` gets the number of answers to be judged and the verdicts that stand already, before the endpoint
+    is asked anything; `on_verdict` each fresh verdict, once it is on disk.
+    Raises TouchstoneError; KeyboardInterrupt after everything is closed.
+    """
+
+    async def judge(sign: StopSign) -> Outcome:
+        return await _judge(request, progress or Progress(), on_judge_start, on_verdict, sign)
+
+    return run_stoppable(judge)
 
 
-async def _judge(request: Request, progress: Progress, clock: Callable[[], float]) -> Outcome:
+async def _judge(
+    request: Request, progress: Progress, on_start: OnStart | None, on_verdict: OnVerdict | None, sign: StopSign
+) -> Outcome:
     templates = _templates(request)
     bundle = _target(request, progress)
     with exclusive(bundle, "judge"):
         if request.restart:
             _set_aside(bundle, progress)
         content = _read(bundle)
-        refuse_other_judge(
-            content.verdicts.values(), content.reports.values(), request.model, templates.sha, str(bundle)
-        )
-        todo = plan(content.answers, content.verdicts, content.reports, content.pack)
+        content.refuse_other_judge(request, templates.sha, str(bundle))
+        todo = content.plan(request.shard)
         progress.started(bundle, todo)
-        asked = await _Run(request, bundle, content.pack, templates, todo, progress, clock).run()
-        return Outcome(bundle, open_bundle(bundle).refresh(), asked)
+        run = _Run(request, bundle, content, templates, todo, progress, sign, on_start, on_verdict)
+        await run.run()
+        return Outcome(bundle, open_bundle(bundle).refresh(), run.asked, run.consistency)
+
+
+def estimate_bundle(request: Request) -> Estimate:
+    """What `judge_bundle` would ask. Nothing is written, nobody is called. Raises TouchstoneError as it would."""
+    templates = _templates(request)
+    bundle = request.bundle if request.into is None else _sibling(request.bundle, request.into)
+    derived = bundle.exists()
+    content = _read(bundle if derived else request.bundle)
+    earlier = [
+        verdict
+        for verdict in content.verdicts.values()
+        if verdict.judge_model == request.model and verdict.mode is not None
+    ]
+    if request.restart or not derived:
+        content = content.without_judging()
+    content.refuse_other_judge(request, templates.sha, str(bundle))
+    return estimate(
+        Questions(content.pack, request.config, request.model, templates),
+        content.plan(request.shard),
+        [item for item, _ in content.rounds(request)],
+        earlier,
+    )
 
 
 def _templates(request: Request) -> Templates:
@@ -130,7 +214,8 @@ def _templates(request: Request) -> Templates:
             verdict = request.prompt.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BundleError(f"{request.prompt}: the judge prompt cannot be read: {error}") from None
-    return Templates(verdict, prompt_template("report", language), str(request.prompt or f"verdict.{language}.md"))
+    report, brief = prompt_template("report", language), prompt_template("brief", language)
+    return Templates(verdict, report, str(request.prompt or f"verdict.{language}.md"), brief)
 
 
 def _pack_of(bundle: Path) -> Pack:
@@ -150,17 +235,23 @@ def _pack_of(bundle: Path) -> Pack:
 def _target(request: Request, progress: Progress) -> Path:
     if request.into is None:
         return request.bundle
-    if not is_plain(request.into) or request.into.endswith(".old"):
-        raise BundleError(f"--into {request.into}: must be a plain folder name; it is made beside {request.bundle}")
-    target = request.bundle.resolve().parent / request.into
-    if target == request.bundle.resolve():
-        raise BundleError(f"--into {request.into}: is the bundle itself; choose another name")
+    target = _sibling(request.bundle, request.into)
     if target.exists():
-        if not is_bundle(target) or _derived_from(target) != request.bundle.resolve().name:
-            raise BundleError(f"{target}: is there already and was not made from {request.bundle}; choose another name")
         progress.note(f"{target}: is there already; going on with it")
-        return target
-    _derive(request.bundle, target)
+    else:
+        _derive(request.bundle, target)
+    return target
+
+
+def _sibling(bundle: Path, name: str) -> Path:
+    """The folder that `--into` means, there already or not. Raises BundleError where it cannot be that."""
+    if not is_plain(name) or name.endswith(".old"):
+        raise BundleError(f"--into {name}: must be a plain folder name; it is made beside {bundle}")
+    target = bundle.resolve().parent / name
+    if target == bundle.resolve():
+        raise BundleError(f"--into {name}: is the bundle itself; choose another name")
+    if target.exists() and (not is_bundle(target) or _derived_from(target) != bundle.resolve().name):
+        raise BundleError(f"{target}: is there already and was not made from {bundle}; choose another name")
     return target
 
 
@@ -224,106 +315,197 @@ def _read(bundle: Path) -> _Bundle:
         raise BundleError(f"{bundle}: has no answers to judge; run `touchstone eval` first")
     verdicts = {item.key: item for _, _, item in _lines(bundle / "judgements.jsonl", Verdict) if item is not None}
     reports = {item.cell: item for _, _, item in _lines(bundle / "reports.jsonl", Report) if item is not None}
-    return _Bundle(_pack_of(bundle), answers, verdicts, reports)
+    repeated = _lines(bundle / "self_consistency.jsonl", RepeatedVerdict)
+    repeats = {(item.key, item.round): item for _, _, item in repeated if item is not None}
+    return _Bundle(_pack_of(bundle), answers, verdicts, reports, repeats)
 
 
 # -- the run
+
+
+class _Channel:
+    """judge_events.jsonl: what happens, for whoever follows the run."""
+
+    def __init__(self, log: JsonlWriter, judge_model: str, plan: Plan, clock: Callable[[], float]) -> None:
+        self._log = log
+        self._judge_model = judge_model
+        self._positions = {item.answer.key: item.i for item in plan.answers}
+        self._total = plan.total
+        self._clock = clock
+        self._scored = 0
+
+    def on_judge_start(self, total: int, prior: Sequence[Verdict]) -> None:
+        self._log.append(JudgeStart(ts=self._clock(), total=total, judge_model=self._judge_model))
+        for verdict in prior:
+            self._scored += not verdict.unscored
+            event = verdict_event(verdict, prior=True)
+            self._log.append(event.model_copy(update={"i": self._positions.get(verdict.key, verdict.i)}))
+
+    def on_verdict(self, verdict: Verdict) -> None:
+        self._scored += not verdict.unscored
+        self._log.append(verdict_event(verdict, prior=False))
+
+    def masters(self, view: BundleView) -> None:
+        now = self._clock()
+        for event in master_events(view, now):
+            self._log.append(event)
+
+    def done(self) -> None:
+        self._log.append(JudgeDone(ts=self._clock(), total=self._total, scored=self._scored))
 
 
 @dataclass
 class _Run:
     request: Request
     bundle: Path
-    pack: Pack
+    content: _Bundle
     templates: Templates
     plan: Plan
     progress: Progress
-    clock: Callable[[], float]
+    sign: StopSign
+    on_start: OnStart | None
+    on_verdict: OnVerdict | None
+    clock: Callable[[], float] = time.time
     asked: int = 0
-    scored: int = 0
+    under_way: int = 0
+    """Calls at the moment."""
+    consistency: Consistency | None = None
     files: ExitStack = field(default_factory=ExitStack)
+    net: AsyncExitStack = field(default_factory=AsyncExitStack)
+    judging: Judging | None = None
 
-    async def run(self) -> int:
-        with self.files:
-            self.judgements = self._writer("judgements.jsonl", sync=True, cut_half=True)
-            self.reports = self._writer("reports.jsonl", sync=True, cut_half=True)
-            self.events = (
-                self._writer("judge_events.jsonl", sync=False, cut_half=False) if self.request.events else None
-            )
-            try:
-                await self._ask()
-                self._tidy()
-                self._conclude()
-            finally:
-                if self.events is not None:
-                    self.events.append(JudgeDone(ts=self.clock(), total=self.plan.total, scored=self.scored))
-        return self.asked
+    async def run(self) -> None:
+        """All of it. What is left undone because of the sign is no error: the caller knows of it."""
+        self.sign.then(self._stopping)
+        with suppress(Stopped):
+            async with self.net:
+                await self._judge()
+                await self._repeat()
+
+    def _stopping(self) -> None:
+        calls = f"{self.under_way} calls" if self.under_way != 1 else "1 call"
+        wait = f"waiting for {calls} under way" if self.under_way else "nothing is under way"
+        self.progress.note(f"stopping: {wait}; Ctrl-C once more stops at once")
 
     def _writer(self, name: str, *, sync: bool, cut_half: bool) -> JsonlWriter:
         return self.files.enter_context(JsonlWriter(self.bundle / name, sync=sync, cut_half=cut_half))
 
-    async def _ask(self) -> None:
-        # First of all, also where the endpoint turns out to be dead: a channel has no end without its beginning.
-        self._on_start()
-        if not self.plan.todo and not self.plan.report_todo:
-            return
-        request = self.request
-        async with Endpoint(
-            request.endpoint, api_key=request.api_key, timeout_s=request.config.timeout_s, on_note=self.progress.note
-        ) as endpoint:
-            await endpoint.greet()
-            judging = Judging(
-                pack=self.pack,
-                config=request.config,
-                model=request.model,
-                templates=self.templates,
-                ask=endpoint.ask,
-                clock=self.clock,
-                context_tokens=await endpoint.context_tokens(request.model),
-                callbacks=Callbacks(self._on_verdict, self._on_report),
-            )
-            await judging.run(self.plan)
+    async def _judge(self) -> None:
+        with self.files:
+            self.judgements = self._writer("judgements.jsonl", sync=True, cut_half=True)
+            self.reports = None if self.request.shard else self._writer("reports.jsonl", sync=True, cut_half=True)
+            self.channel = None
+            if self.request.events:
+                log = self._writer("judge_events.jsonl", sync=False, cut_half=False)
+                self.channel = _Channel(log, self.request.model, self.plan, self.clock)
+            try:
+                self._on_start()
+                if self.plan.todo or self.plan.report_todo:
+                    await (await self._judge_of()).run(self.plan)
+                self._tidy()
+                if self.request.shard is None:
+                    self._conclude()
+            except BaseException:
+                # What went wrong is what is told; a disk that is full is full for this line too.
+                with suppress(MachineError):
+                    self._end()
+                raise
+            self._end()
 
+    def _end(self) -> None:
+        if self.channel is not None:
+            self.channel.done()
+
+    async def _judge_of(self) -> Judging:
+        """The judge, once its endpoint is known to answer. Raises EndpointError."""
+        if self.judging is not None:
+            return self.judging
+        request = self.request
+        pool = Pool(
+            request.endpoints,
+            slots=request.config.concurrency,
+            api_key=request.api_key,
+            timeout_s=request.config.timeout_s,
+            on_note=self.progress.note,
+            sign=self.sign,
+        )
+        await self.net.enter_async_context(pool)
+        await pool.greet()
+
+        async def ask(question: ChatRequest) -> Reply:
+            self.under_way += 1
+            try:
+                return await pool.ask(question)
+            finally:
+                self.under_way -= 1
+
+        self.judging = Judging(
+            questions=Questions(self.content.pack, request.config, request.model, self.templates),
+            ask=ask,
+            clock=self.clock,
+            context_tokens=await pool.context_tokens(request.model),
+            callbacks=Callbacks(self._on_verdict, self._on_report, self._on_repeat),
+            slots=pool.slots,
+            sign=self.sign,
+        )
+        return self.judging
+
+    # First of all, also where the endpoint turns out to be dead: a channel has no end without its beginning.
     def _on_start(self) -> None:
         prior = self.plan.standing
-        self.scored = sum(not verdict.unscored for verdict in prior)
-        if self.events is not None:
-            self.events.append(JudgeStart(ts=self.clock(), total=self.plan.total, judge_model=self.request.model))
-            positions = {item.answer.key: item.i for item in self.plan.answers}
-            for verdict in prior:
-                event = verdict_event(verdict, prior=True).model_copy(
-                    update={"i": positions.get(verdict.key, verdict.i)}
-                )
-                self.events.append(event)
+        if self.channel is not None:
+            self.channel.on_judge_start(self.plan.total, prior)
+        if self.on_start is not None:
+            self.on_start(self.plan.total, prior)
 
     def _on_verdict(self, verdict: Verdict) -> None:
         self.judgements.append(verdict)
         self.asked += 1
-        self.scored += not verdict.unscored
-        if self.events is not None:
-            self.events.append(verdict_event(verdict, prior=False))
+        if self.channel is not None:
+            self.channel.on_verdict(verdict)
+        if self.on_verdict is not None:
+            self.on_verdict(verdict)
         self.progress.verdict(verdict)
 
     def _on_report(self, report: Report) -> None:
+        assert self.reports is not None, "a shard has no reports to do"
         self.reports.append(report)
         self.progress.report(report)
 
+    def _on_repeat(self, verdict: RepeatedVerdict) -> None:
+        self.repeats.append(verdict)
+        self.progress.repeated(verdict)
+
     def _tidy(self) -> None:
-        """After a resumed run: one line a key, in the order of answers.jsonl; what nobody could read stays, last."""
+        """One line a key, in the order of answers.jsonl; what nobody could read stays, last."""
+        keys = list(dict.fromkeys(item.answer.key for item in self.content.answers))
         self.judgements.close()
-        self.reports.close()
-        keys: list[Key] = [item.answer.key for item in self.plan.answers]
         _rewrite(self.bundle / "judgements.jsonl", Verdict, lambda verdict: verdict.key, keys)
-        _rewrite(self.bundle / "reports.jsonl", Report, lambda report: report.cell, list(self.plan.cells))
+        if self.reports is not None:
+            self.reports.close()
+            _rewrite(self.bundle / "reports.jsonl", Report, lambda report: report.cell, list(self.plan.cells))
 
     def _conclude(self) -> None:
         """Scorecard and master events, computed here, where the pack is."""
         view = open_bundle(self.bundle).refresh()
-        now = self.clock()
-        write_scorecard(self.bundle, view, datetime.fromtimestamp(now, UTC))
-        if self.events is not None:
-            for event in master_events(view, now):
-                self.events.append(event)
+        write_scorecard(self.bundle, view, datetime.fromtimestamp(self.clock(), UTC))
+        if self.channel is not None:
+            self.channel.masters(view)
+
+    async def _repeat(self) -> None:
+        """The sample once more, into a file of its own: the judging itself is complete by now."""
+        if not self.request.rounds:
+            return
+        path = self.bundle / "self_consistency.jsonl"
+        rounds = self.content.rounds(self.request)
+        if rounds:
+            self.progress.note(f"judging again for self-consistency: {len(rounds)} calls")
+            with JsonlWriter(path, sync=True, cut_half=True) as self.repeats:
+                await (await self._judge_of()).repeat(rounds)
+            keys = dict.fromkeys(item.answer.key for item in self.content.answers)
+            order = [(key, number) for key in keys for number in range(1, self.request.rounds + 1)]
+            _rewrite(path, RepeatedVerdict, lambda verdict: (verdict.key, verdict.round), order)
+        self.consistency = summary(item for _, _, item in _lines(path, RepeatedVerdict) if item is not None)
 
 
 def _rewrite(path: Path, model: type[M], key_of: Callable[[M], object], order: Sequence[object]) -> None:

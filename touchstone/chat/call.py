@@ -37,6 +37,7 @@ class Means:
     timeout_s: float
     first_token_s: float | None
     retries: int
+    reconnects: int | None = None
 
 
 class Call:
@@ -46,7 +47,7 @@ class Call:
         self.habits = habits
         self._request = request
         self._means = means
-        self._patience = Patience(means.retries)
+        self._patience = Patience(means.retries, means.reconnects)
         self._changes = 0
         self._parser: StreamParser | None = None
         self._loading = False

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Final, Self, cast
 
 import httpx
 
-from touchstone.chat.address import parse_address
+from touchstone.chat.address import Address, parse_address
 from touchstone.chat.advice import useless
 from touchstone.chat.call import Call, Means
 from touchstone.chat.classify import classify
@@ -49,6 +51,11 @@ MOST_CLIENTS: Final = 4
 
 Note = Callable[[str], None]
 
+if find_spec("sniffio") is None:
+    # httpcore asks for it several times a request, and Python does not remember what it did not find: a search of
+    # all folders each time, a fifth of what a call costs.
+    sys.modules["sniffio"] = None  # type: ignore[assignment]
+
 logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs each address with its query, keys and all
 
 
@@ -57,6 +64,7 @@ class Endpoint:
 
     `timeout_s` is the wall-clock limit of a whole `ask`, whatever the server trickles; waits that the server asked for
     (Retry-After) and pauses between tries do not count. `first_token_s` bounds each try up to its first token.
+    `retries`: how often a passing failure is asked again; `reconnects`: how often of these where nobody answers at all.
     `on_note` gets each remark once: a mode refused, another model that answers, a prompt cut by the server.
     """
 
@@ -68,6 +76,7 @@ class Endpoint:
         timeout_s: float = 300.0,
         first_token_s: float | None = None,
         retries: int = 3,
+        reconnects: int | None = None,
         on_note: Note | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         clock: Callable[[], float] = time.monotonic,
@@ -78,6 +87,7 @@ class Endpoint:
         self._timeout_s = timeout_s
         self._first_token_s = first_token_s
         self._retries = retries
+        self._reconnects = reconnects
         self._on_note = on_note
         self._sleep = sleep
         self._clock = clock
@@ -123,6 +133,7 @@ class Endpoint:
             timeout_s=self._timeout_s,
             first_token_s=self._first_token_s,
             retries=self._retries,
+            reconnects=self._reconnects,
         )
         call = Call(request, self._habits.get(request.model, Habits()), means)
         try:
@@ -130,7 +141,7 @@ class Endpoint:
         except ChatFailure as failure:
             if failure.fatal or failure.kind == "unreachable":
                 names = await self._names() if failure.kind == "model" else []
-                raise EndpointError(useless(self._address, failure, request.model, names)) from None
+                raise _unusable(self._address, failure, request.model, names) from None
             raise
         self._habits[request.model] = self._habits.get(request.model, Habits()).joined(call.habits)
         await self._doubts.about_reply(request, reply)
@@ -142,7 +153,7 @@ class Endpoint:
             await self._get(self._address.base + "/models")
         except ChatFailure as failure:
             if failure.kind in ("unreachable", "key"):
-                raise EndpointError(useless(self._address, failure)) from None
+                raise _unusable(self._address, failure) from None
 
     async def models(self) -> list[str]:
         """The models that the server offers, in its order. Raises EndpointError."""
@@ -286,6 +297,12 @@ class Endpoint:
                 f"the proxy for {self.safe_url} cannot be used (SOCKS, or a wrong address); "
                 "correct or unset HTTP_PROXY, HTTPS_PROXY and ALL_PROXY, or add the host to NO_PROXY"
             ) from None
+
+
+def _unusable(
+    address: Address, failure: ChatFailure, model: str | None = None, names: Sequence[str] = ()
+) -> EndpointError:
+    return EndpointError(useless(address, failure, model, names), passing=failure.kind == "unreachable")
 
 
 def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:

@@ -4,6 +4,7 @@ loading                       polled every 1, 2, 3, 4, 5, 5 … s; only the wall
 connection broke before any   once at once and for free: a server may close a kept-alive connection at any moment
   header
 other passing failures        `retries` times, after 1, 2, 4 … 30 s, or what Retry-After says up to 120 s
+nobody answers at all         the same, but at most `reconnects` times: somebody else may be asked instead
 everything else               not at all
 """
 
@@ -24,8 +25,9 @@ LONGEST_POLL_S: Final = 5.0
 class Patience:
     """The patience for one question; it is used up as it is asked."""
 
-    def __init__(self, retries: int) -> None:
+    def __init__(self, retries: int, reconnects: int | None = None) -> None:
         self._left = retries
+        self._reconnects = retries if reconnects is None else reconnects
         self._tries = 0
         self._polls = 0
         self._free = True
@@ -40,7 +42,9 @@ class Patience:
         if failure.kind == "connection" and self._free:
             self._free = False
             return 0.0
-        if self._left <= 0 or (failure.retry_after_s or 0.0) > MAX_OBEYED_S:
+        if failure.kind == "unreachable":
+            self._reconnects -= 1
+        if self._left <= 0 or self._reconnects < 0 or (failure.retry_after_s or 0.0) > MAX_OBEYED_S:
             return None
         self._left -= 1
         self._tries += 1

@@ -50,7 +50,7 @@ def make_request(
     chosen, home = settings.config.judge, settings.home
     if judge_config is not None:
         chosen, home = parse_judge_config(judge_config.read_bytes(), str(judge_config)), judge_config.parent
-    if chosen.endpoint is None:
+    if not chosen.servers:
         raise click.UsageError("which server? add judge.endpoint to touchstone.yaml, or name a --judge-config")
     if chosen.model is None:
         raise click.UsageError("which model judges? add judge.model to touchstone.yaml, or name a --judge-config")
@@ -58,7 +58,7 @@ def make_request(
         bundle=bundle,
         config=chosen,
         model=chosen.model,
-        endpoint=chosen.endpoint,
+        endpoints=chosen.servers,
         api_key=api_key(chosen.api_key_env),
         prompt=None if chosen.prompt is None else home / Path(chosen.prompt).expanduser(),
         into=into,

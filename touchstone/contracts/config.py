@@ -57,14 +57,33 @@ class JudgeConfig(Written):
     """`judge:` which model judges, and how."""
 
     endpoint: Text | None = None
+    endpoints: Annotated[list[Text], Field(min_length=1, max_length=100)] | None = None
+    """Several servers with the same model, instead of one."""
     model: Name | None = None
     api_key_env: Text | None = None
     temperature: Temperature = 0.0
     max_tokens: Tokens = 1024
     timeout_s: Seconds = 300.0
+    concurrency: Annotated[int, Field(ge=1, le=64)] = 1
+    """Calls under way at once, for each endpoint."""
+    second_try_max_tokens: Tokens | None = None
+    """If set, a reply that cannot be used is asked for once more, briefly, with this budget."""
     prompt: Text | None = None
     language: Lang | None = None
     extra: Extra = {}
+
+    @property
+    def servers(self) -> tuple[str, ...]:
+        """The endpoints, however many were given; empty where none was."""
+        return tuple(self.endpoints or ([] if self.endpoint is None else [self.endpoint]))
+
+    @model_validator(mode="after")
+    def _one_or_several(self) -> Self:
+        if self.endpoint is not None and self.endpoints is not None:
+            raise ValueError("give either endpoint or endpoints, not both")
+        if len(set(self.servers)) != len(self.servers):
+            raise ValueError("endpoints must name each server once; concurrency says how many calls each gets at once")
+        return self
 
 
 class Config(Written):
