@@ -14,6 +14,7 @@ from touchstone import events, judge_events
 from touchstone.contracts.lines import Answer, Report, Verdict
 from touchstone.errors import brief
 from touchstone.jsonsource import MAX_LINE_BYTES, Refused, clean_text, parse_any, parse_model, visible
+from touchstone.load import read_resources
 
 VERDICT = json.dumps(verdict()).encode()
 
@@ -213,7 +214,7 @@ def test_any_line_is_a_value_or_one_short_reason(data: bytes) -> None:
         lambda line: parse_model(Answer, line),
         lambda line: parse_model(Verdict, line),
         lambda line: parse_model(Report, line),
-        lambda line: parse_model(events.Resources, line),
+        read_resources,
         judge_events.read_event,
         events.read_event,
     ):

@@ -7,7 +7,8 @@ fold, and keeps count of what could not be read.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -15,14 +16,14 @@ from touchstone import events, judge_events
 from touchstone.contracts.lines import Answer, Cell, Keyed, Report, Verdict
 from touchstone.contracts.manifest import Manifest, parse_manifest
 from touchstone.contracts.pack import Pack, pack_sha, parse_pack
-from touchstone.errors import InputError
+from touchstone.errors import InputError, Issue
 from touchstone.jsonsource import MAX_LINE_BYTES, Refused, parse_model
 from touchstone.judge_compare import TYPE, parse_frontmatter
 from touchstone.judge_events import JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
 from touchstone.load import LoadFold, read_resources
 from touchstone.store.bundles import Found, read_document
-from touchstone.store.lines import Line, LogTail, read_at
+from touchstone.store.lines import Line, LogTail, read_many
 from touchstone.view import BundleView, Problems
 
 K = TypeVar("K", bound=Keyed)
@@ -161,22 +162,20 @@ class BundleState:
         if data is None:
             notes.append("no bundle.yaml; shown from what is there")
             return None
-        try:
-            return parse_manifest(data, "bundle.yaml")
-        except InputError as error:
-            problems["bundle.yaml"] = _document_problems(error)
-            return None
+        manifest, issues = _parsed_manifest(data)
+        if issues:
+            problems["bundle.yaml"] = _document_problems(issues)
+        return manifest
 
     def _pack(self, notes: list[str], problems: dict[str, Problems]) -> tuple[Pack | None, str | None]:
         data = self._document("pack.yaml", notes)
         if data is None:
             notes.append("no pack.yaml; without it there are no weights, so no quality and no recommendation")
             return None, None
-        try:
-            return parse_pack(data, "pack.yaml"), pack_sha(data)
-        except InputError as error:
-            problems["pack.yaml"] = _document_problems(error)
-            return None, pack_sha(data)
+        pack, sha, issues = _parsed_pack(data)
+        if issues:
+            problems["pack.yaml"] = _document_problems(issues)
+        return pack, sha
 
     def _document(self, name: str, notes: list[str]) -> bytes | None:
         data = None
@@ -204,35 +203,47 @@ class BundleState:
 
     def answer(self, number: int) -> Answer | None:
         """The answer to key `number`, read again from the log."""
-        at = self._eval.at(number)
-        data = None if at is None else self._line("answers.jsonl", at)
-        return None if data is None else self._still(number, Answer, data)
+        return self.answers([number])[0]
 
     def verdict(self, number: int) -> Verdict | VerdictEvent | None:
         """The verdict on key `number`, read again from the log that it came from."""
-        seen = self._judge.seen(number)
-        if seen is None:
-            return None
-        data = self._line("judgements.jsonl" if seen.full else "judge_events.jsonl", seen.at)
+        return self.verdicts([number])[0]
+
+    def answers(self, numbers: Sequence[int]) -> list[Answer | None]:
+        """The answers to these keys, in their order."""
+        places = {number: at for number in numbers if (at := self._eval.at(number)) is not None}
+        lines = self._read(LOGS[0], places)
+        return [self._still(number, Answer, lines.get(number)) for number in numbers]
+
+    def verdicts(self, numbers: Sequence[int]) -> list[Verdict | VerdictEvent | None]:
+        """The verdicts on these keys, in their order."""
+        seen = {number: known for number in numbers if (known := self._judge.seen(number)) is not None}
+        full = self._read(LOGS[1], {number: known.at for number, known in seen.items() if known.full})
+        told = self._read(LOGS[2], {number: known.at for number, known in seen.items() if not known.full})
+        return [
+            self._still(number, Verdict, full[number])
+            if number in full
+            else self._still(number, VerdictEvent, told.get(number))
+            for number in numbers
+        ]
+
+    def _still(self, number: int, model: type[K], data: bytes | None) -> K | None:
+        """The line, if it still is about key `number`: a rewritten log may hold another one at its place."""
         if data is None:
             return None
-        return self._still(number, Verdict, data) if seen.full else self._still(number, VerdictEvent, data)
-
-    def _still(self, number: int, model: type[K], data: bytes) -> K | None:
-        """The line, if it still is about key `number`: a rewritten log may hold another one at its place."""
         try:
             line = parse_model(model, data)
         except Refused:
             return None
         return line if line.key == self._keys.key(number) else None
 
-    def _line(self, name: str, at: int) -> bytes | None:
-        """The line at `at`; None if it, its file or the whole bundle went away since it was counted."""
+    def _read(self, name: str, places: dict[int, int]) -> dict[int, bytes]:
+        """Number to the line at its place; without those whose line, file or bundle went away since it was counted."""
         path = self.path / name
         try:
-            return read_at(path, at) if _ordinary(path) else None
+            return read_many(path, places) if places and _ordinary(path) else {}
         except OSError:
-            return None
+            return {}
 
 
 def _digest(data: bytes) -> int:
@@ -245,9 +256,28 @@ def _ordinary(path: Path) -> bool:
     return path.is_file() or not path.exists()
 
 
-def _document_problems(error: InputError) -> Problems:
+# Runs of one pack carry the same bytes, and a growing run's small files stay as they are: each text is parsed once.
+
+
+@lru_cache(maxsize=512)
+def _parsed_manifest(data: bytes) -> tuple[Manifest | None, tuple[Issue, ...]]:
+    try:
+        return parse_manifest(data, "bundle.yaml"), ()
+    except InputError as error:
+        return None, tuple(error.issues)
+
+
+@lru_cache(maxsize=64)
+def _parsed_pack(data: bytes) -> tuple[Pack | None, str, tuple[Issue, ...]]:
+    try:
+        return parse_pack(data, "pack.yaml"), pack_sha(data), ()
+    except InputError as error:
+        return None, pack_sha(data), tuple(error.issues)
+
+
+def _document_problems(issues: Iterable[Issue]) -> Problems:
     problems = Problems()
-    for issue in error.issues:
+    for issue in issues:
         problems.add(issue.line or 1, issue.text)
     return problems
 

@@ -7,7 +7,7 @@ no compiled copy that could be older than its source.
 from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from io import BytesIO
 from pathlib import Path
@@ -37,6 +37,12 @@ def _catalog(lang: str) -> Catalog | None:
         return None
     data = (catalogs() / lang / "touchstone.po").read_bytes()
     return read_po(BytesIO(data), locale=lang, abort_invalid=True)
+
+
+@lru_cache(maxsize=16384)
+def _decimal(value: float | int, pattern: str, lang: str) -> str:
+    """The same few numbers come again and again; Babel takes its time for each."""
+    return str(format_decimal(value, format=pattern, locale=Locale.parse(lang)))
 
 
 class Words:
@@ -86,7 +92,7 @@ class Words:
         pattern = "#,##0" if digits == 0 or (digits is None and isinstance(value, int)) else "#,##0.###"
         if digits:
             pattern = "#,##0." + "0" * digits
-        return str(format_decimal(value, format=pattern, locale=self.locale))
+        return _decimal(value, pattern, self.lang)
 
     def signed(self, value: float | None, digits: int = 2) -> str:
         """With its sign, ±0 for zero: for differences."""

@@ -125,4 +125,5 @@ def visible(text: str) -> str:
 
     So do the two that force a direction upon all text after them: they serve to disguise, no script needs them.
     """
-    return _INVISIBLE.sub("\ufffd", text)
+    # Most texts hold nothing of the kind, and this test is ten times as fast as the search.
+    return text if text.isprintable() else _INVISIBLE.sub("\ufffd", text)

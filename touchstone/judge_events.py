@@ -13,7 +13,7 @@ from array import array
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal, assert_never
+from typing import Annotated, Any, Final, Literal, NamedTuple, assert_never
 
 from pydantic import Field, TypeAdapter
 
@@ -194,8 +194,7 @@ class _Table:
         self.digest[number] = digest
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """What is known of one key's verdict without reading its line again."""
 
     number: int

@@ -6,8 +6,8 @@ Everything that comes from a file is escaped by default; only what this module m
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,9 +27,11 @@ from touchstone import __version__
 from touchstone.errors import TouchstoneError
 from touchstone.i18n import NAMES, Words, catalogs
 from touchstone.jsonsource import visible
+from touchstone.pages.common import VerdictRow
 from touchstone.report_md import recommendation_words
 from touchstone.site import Page, Site, relative
 from touchstone.slugs import hash8
+from touchstone.stencils import Stencils
 
 
 def own_templates() -> Path:
@@ -93,6 +95,7 @@ class Renderer:
         self.environment.filters["markdown"] = markdown
         self.environment.filters["recommendation"] = recommendation_words
         self.environment.globals["version"] = __version__
+        self._stencils: dict[str, Stencils] = {}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -125,11 +128,23 @@ class Renderer:
         ]
         context: Mapping[str, Any] = page.context(words)
         names = {"w": words, "_": words._, "n_": words.n_, "url": url, "file": file}
+        names["verdict_rows"] = partial(self._rows, words, url)
         try:
             template = self.environment.get_template(page.template)
             return template.render(context, **names, page=page, site=site, languages=others)
         except TemplateError as error:
             raise self._fault(page, error) from error
+
+    def _rows(
+        self, words: Words, url: Callable[[str], str], rows: Iterable[VerdictRow], text_lang: str | None
+    ) -> Markup:
+        """Verdicts as table rows, by the templates' macro `verdict_row`."""
+        stencils = self._stencils.get(words.lang)
+        if stencils is None:
+            names = {"w": words, "_": words._, "n_": words.n_}
+            macros = self.environment.get_template("macros.html").make_module(names)
+            stencils = self._stencils[words.lang] = Stencils(macros.verdict_row)  # type: ignore[attr-defined]
+        return stencils.fill(rows, url, text_lang)
 
     def _fault(self, page: Page, error: TemplateError) -> TouchstoneError:
         """What is wrong with a template, in one line: where it is known, file and line."""

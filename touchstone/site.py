@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from posixpath import relpath
 from typing import Any, Final
 from urllib.parse import quote
 
+from touchstone.docs import Docs
 from touchstone.i18n import Words
 from touchstone.slugs import hash8, hash64, slugs
 from touchstone.view import BundleView
@@ -56,6 +57,8 @@ class Site:
     """First at the root, the others below `<lang>/`."""
     base_url: str | None = None
     """Absolute, with a final slash; only feed, sitemap and the 404 page need it."""
+    docs: Docs = Docs()
+    """The user's own Markdown."""
 
     @cached_property
     def slugs(self) -> dict[str, str]:
@@ -131,12 +134,17 @@ class Site:
 
 def relative(source: str, target: str, fragment: str = "") -> str:
     """The relative, percent-encoded link from page `source` to `target` (both from the output's root)."""
-    folder = source.rpartition("/")[0]
+    link = _link(source.rpartition("/")[0], target)
+    return f"{link}#{quote(fragment)}" if fragment else link
+
+
+@lru_cache(maxsize=4096)
+def _link(folder: str, target: str) -> str:
     link = quote(relpath(target, folder or "."), safe="/~!$&'()*+,;=@")
     # A first part with a colon would read as a scheme.
     if ":" in link.split("/", 1)[0]:
         link = "./" + link
-    return f"{link}#{quote(fragment)}" if fragment else link
+    return link
 
 
 def batches(count: int, size: int) -> Iterable[tuple[int, int, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Protocol
@@ -49,6 +49,12 @@ class Source(Protocol):
 
     def verdict(self, number: int) -> Verdict | VerdictEvent | None:
         """The verdict on key `number`: the full one, else its event."""
+
+    def answers(self, numbers: Sequence[int]) -> list[Answer | None]:
+        """The answers to these keys; cheaper than one by one."""
+
+    def verdicts(self, numbers: Sequence[int]) -> list[Verdict | VerdictEvent | None]:
+        """The verdicts on these keys; cheaper than one by one."""
 
 
 @dataclass(frozen=True)

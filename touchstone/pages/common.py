@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from touchstone.contracts.base import Recommendation
 from touchstone.contracts.lines import Answer, Key, Verdict
 from touchstone.contracts.pack import Pack
 from touchstone.i18n import Words
 from touchstone.judge_compare import parse_frontmatter
-from touchstone.judge_events import UNSCORED, Seen, shorten
+from touchstone.judge_events import UNSCORED, Seen, VerdictEvent, shorten
 from touchstone.report_md import safety_words
 from touchstone.scorecard import MasterRow
 from touchstone.site import ANSWER_ROWS, VERDICT_ROWS, Site
@@ -34,8 +34,9 @@ class Link:
 
 def row_id(key: Key) -> str:
     """The id of a key's verdict, from the key alone: it stays when rows come and go."""
-    text = json.dumps(key, ensure_ascii=True, separators=(",", ":"))
-    return "v-" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    # No name holds the unit separator.
+    text = f"{key.model}\x1f{key.variant}\x1f{key.prompt_id}\x1f{key.repeat}"
+    return "v-" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
 
 
 def answer_id(key: Key) -> str:
@@ -183,29 +184,69 @@ def prompt_titles(bundle: BundleView) -> dict[str, str]:
     return {} if bundle.pack is None else {p.id: p.title for p in bundle.pack.prompts if p.title}
 
 
-def verdict_row(site: Site, bundle: BundleView, seen: Seen, titles: dict[str, str], *, here: str) -> dict[str, Any]:
-    """One verdict as a table row shows it; `here` is the page that holds it (its own page links to itself)."""
+class VerdictRow(NamedTuple):
+    """One verdict as a table row shows it."""
+
+    id: str
+    page: str | None
+    """The page with its permalink; None for the page that the row is on."""
+    answer: str | None
+    """The page with the answer."""
+    prompt_id: str
+    title: str | None
+    model: str
+    variant: str
+    repeat: int
+    score: int | None
+    """1..5; None unscored."""
+    flag: bool | None
+    rationale: str | None
+    folded: str | None
+    """The beginning of a rationale that is too long for a table."""
+    error: str | None
+    gone: bool
+    """The verdict changed while the page was made."""
+
+
+def verdict_rows(site: Site, bundle: BundleView, rows: Iterable[Seen], *, here: str) -> list[VerdictRow]:
+    """Verdicts as rows of a table on page `here`."""
+    rows = list(rows)
+    titles = prompt_titles(bundle)
+    home = site.home(bundle)
+    verdicts = bundle.source.verdicts([seen.number for seen in rows])
+    return [
+        _verdict_row(bundle, seen, verdict, titles, home, here) for seen, verdict in zip(rows, verdicts, strict=True)
+    ]
+
+
+def _verdict_row(
+    bundle: BundleView,
+    seen: Seen,
+    verdict: Verdict | VerdictEvent | None,
+    titles: dict[str, str],
+    home: str,
+    here: str,
+) -> VerdictRow:
     key = bundle.keys.key(seen.number)
-    verdict = bundle.source.verdict(seen.number)
+    slot = bundle.keys.slot(seen.number)
     rationale = None if verdict is None else verdict.rationale
-    error = verdict.error if isinstance(verdict, Verdict) else None
-    own = verdict_link(site, bundle, seen.number)
-    return {
-        "id": row_id(key),
-        "prompt_id": key.prompt_id,
-        "title": titles.get(key.prompt_id),
-        "model": key.model,
-        "variant": key.variant,
-        "repeat": key.repeat,
-        "answer": answer_link(site, bundle, seen.number),
-        "own": own if own.path != here else Link(here, own.fragment),
-        "score": None if seen.mark == UNSCORED else seen.mark,
-        "flag": (False, True, None)[seen.flag],
-        "rationale": rationale,
-        "folded": shorten(rationale) if rationale is not None and len(rationale) > FOLD_CHARS else None,
-        "error": error,
-        "gone": verdict is None,
-    }
+    own = f"{home}judge/verdicts-{verdict_page(bundle, seen.number)}.html"
+    return VerdictRow(
+        id=row_id(key),
+        page=None if own == here else own,
+        answer=None if slot is None else f"{home}answers-{slot // ANSWER_ROWS + 1}.html",
+        prompt_id=key.prompt_id,
+        title=titles.get(key.prompt_id),
+        model=key.model,
+        variant=key.variant,
+        repeat=key.repeat,
+        score=None if seen.mark == UNSCORED else seen.mark,
+        flag=(False, True, None)[seen.flag],
+        rationale=rationale,
+        folded=shorten(rationale) if rationale is not None and len(rationale) > FOLD_CHARS else None,
+        error=verdict.error if isinstance(verdict, Verdict) else None,
+        gone=verdict is None,
+    )
 
 
 def verdict_facts(verdict: object) -> dict[str, Any] | None:

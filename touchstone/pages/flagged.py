@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from touchstone.i18n import Words
-from touchstone.pages.common import Link, frame, prompt_titles, verdict_row
+from touchstone.pages.common import Link, frame, verdict_rows
 from touchstone.site import VERDICT_ROWS, Page, Site
 from touchstone.view import BundleView
 
@@ -41,12 +41,11 @@ def _context(
     site: Site, bundle: BundleView, numbers: list[int], page: int, last: int, words: Words
 ) -> Mapping[str, Any]:
     path = f"{site.home(bundle)}judge/"
-    titles = prompt_titles(bundle)
     seen = (bundle.judge.seen(number) for number in numbers)
     here = f"{path}flagged-{page}.html"
     return {
         **frame(site, bundle, words, "judge"),
-        "rows": [verdict_row(site, bundle, entry, titles, here=here) for entry in seen if entry is not None],
+        "rows": verdict_rows(site, bundle, filter(None, seen), here=here),
         "red_flags": bundle.judge.tally.flagged,
         "unscored": bundle.judge.tally.unscored,
         "number": page,

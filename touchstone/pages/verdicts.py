@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from touchstone.i18n import Words
-from touchstone.pages.common import Link, answer_pages, frame, prompt_titles, verdict_page, verdict_row
+from touchstone.pages.common import Link, answer_pages, frame, verdict_page, verdict_rows
 from touchstone.site import VERDICT_ROWS, Page, Site
 from touchstone.view import BundleView
 
@@ -55,11 +55,10 @@ def numbers_on(bundle: BundleView, page: int) -> Iterable[int]:
 def _context(site: Site, bundle: BundleView, number: int, more: bool, words: Words) -> Mapping[str, Any]:
     path = f"{site.home(bundle)}judge/"
     here = f"{path}verdicts-{number}.html"
-    titles = prompt_titles(bundle)
     seen = (bundle.judge.seen(key_number) for key_number in numbers_on(bundle, number))
     return {
         **frame(site, bundle, words, "judge"),
-        "rows": [verdict_row(site, bundle, entry, titles, here=here) for entry in seen if entry is not None],
+        "rows": verdict_rows(site, bundle, filter(None, seen), here=here),
         "number": number,
         "monitor": Link(path + "index.html"),
         "previous": Link(f"{path}verdicts-{number - 1}.html") if number > 1 else None,

@@ -7,12 +7,14 @@ save), files that shrank, and lines of a gigabyte. What it never does: guess. A 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from touchstone.jsonsource import MAX_LINE_BYTES
+
+K = TypeVar("K")
 
 CHUNK: Final = 1 << 20
 _TAIL: Final = 64
@@ -147,3 +149,25 @@ def read_at(path: Path, offset: int) -> bytes | None:
         file.seek(offset)
         data = file.readline(MAX_LINE_BYTES + 1)
     return data[:-1] if data.endswith(b"\n") else None
+
+
+NEAR: Final = 1 << 16
+"""Bytes; lines that are no further apart are read in one go."""
+
+
+def read_many(path: Path, places: Mapping[K, int]) -> dict[K, bytes]:
+    """The lines that start at these offsets, by key; without those that are no finished line any more.
+
+    Lines near each other are read together. Raises OSError.
+    """
+    found: dict[K, bytes] = {}
+    with path.open("rb") as file:
+        for key, offset in sorted(places.items(), key=lambda item: item[1]):
+            if not 0 <= offset - file.tell() <= NEAR:
+                file.seek(offset)
+            elif offset > file.tell():
+                file.read(offset - file.tell())
+            data = file.readline(MAX_LINE_BYTES + 1)
+            if data.endswith(b"\n"):
+                found[key] = data[:-1]
+    return found
