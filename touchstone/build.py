@@ -21,6 +21,8 @@ import psutil
 
 from touchstone import pages
 from touchstone.bundle import LOGS, BundleState
+from touchstone.docs import Docs
+from touchstone.docs_files import DocsFolder
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.i18n import Words
 from touchstone.render import Renderer
@@ -46,6 +48,8 @@ class Options:
     base_url: str | None = None
     timezone: str | None = None
     templates: Path | None = None
+    docs: Path | None = None
+    """Folder of Markdown files that become pages."""
     force: bool = False
     state_home: Path = field(default_factory=Path.cwd)
     """The folder whose `.touchstone/` holds the state between builds."""
@@ -264,6 +268,7 @@ class Builder:
         self._site: Site | None = None
         self._renderer: Renderer | None = None
         self._reach: dict[Path, Reach] = {}
+        self._docs = None if options.docs is None else DocsFolder(options.docs, options.langs)
         self._folders: dict[Path, Path] = {}
         """Resolved folder of a bundle to the one that we call it by."""
 
@@ -279,7 +284,9 @@ class Builder:
         for view in views:
             notes.extend(view_notes(view))
         built = Built(runs=len(views), notes=notes)
-        site = Site(tuple(views), self.options.langs, self.options.base_url)
+        docs, said = (Docs(), []) if self._docs is None else self._docs.read()
+        notes.extend(said)
+        site = Site(tuple(views), self.options.langs, self.options.base_url, docs)
         renderer = self._renderer = self._fresh_renderer()
         planned = list(all_outputs(site, renderer, self.options.timezone))
         self.output.claim(made.path for made in planned)

@@ -7,7 +7,7 @@ a page kind, each with `plan(site)`. Nothing is rendered or written here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from posixpath import relpath
 from typing import Any, Final
@@ -57,7 +57,7 @@ class Site:
     """First at the root, the others below `<lang>/`."""
     base_url: str | None = None
     """Absolute, with a final slash; only feed, sitemap and the 404 page need it."""
-    docs: Docs = Docs()
+    docs: Docs = field(default_factory=Docs)
     """The user's own Markdown."""
 
     @cached_property

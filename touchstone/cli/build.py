@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     help="Your own templates; each file replaces ours of the same name.",
 )
 @click.option(
+    "--docs",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Folder of your Markdown files; they become pages of the site.",
+)
+@click.option(
     "--target",
     type=click.Choice(["html", "obsidian"]),
     default="html",
@@ -38,6 +43,7 @@ def build(
     base_url: str | None,
     lang: str | None,
     templates: Path | None,
+    docs: Path | None,
     target: str,
     force: bool,
     config: Path | None,
@@ -48,6 +54,8 @@ def build(
     settings = load_settings(config)
     options = build_options(settings, runs, out)
     options = replace(options, base_url=_base_url(base_url), templates=templates, force=force)
+    if docs is not None:
+        options = replace(options, docs=docs)
     if lang is not None:
         options = replace(options, langs=_languages(lang))
     if target == "obsidian":
