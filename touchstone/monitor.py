@@ -52,7 +52,10 @@ class Web:
 
 
 class Monitor:
-    """The live page of one run; without `web` it does nothing. A context: whatever is left ends with it."""
+    """The live page of one run; without `web` it does nothing.
+
+    A context that ends with the page: on a terminal, a run that came to its end leaves it up until Ctrl-C.
+    """
 
     def __init__(
         self, view: ViewName, web: Web | None, note: Callable[[str], None], tell: Callable[[str], None]
@@ -85,8 +88,8 @@ class Monitor:
         if self._thread is not None:
             self._settled.wait(START_S + SITE_S)
 
-    def hold(self) -> None:
-        """On a terminal, keep our page until Ctrl-C or until its process ends; elsewhere return at once."""
+    def _hold(self) -> None:
+        """On a terminal, keep our page until Ctrl-C or until its process ends."""
         if not self._shown or self._thread is None or not _on_terminal() or not self._thread.is_alive():
             return
         self._note("the page stays until Ctrl-C")
@@ -101,6 +104,13 @@ class Monitor:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        try:
+            if kind is None or issubclass(kind, SystemExit):
+                self._hold()
+        finally:
+            self._close()
+
+    def _close(self) -> None:
         self._closing.set()
         with self._lock:
             processes = [process for process in (self._process, self._opener) if process is not None]

@@ -12,6 +12,7 @@ import click
 
 if TYPE_CHECKING:
     from touchstone.contracts.config import Config
+    from touchstone.monitor import Monitor, ViewName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -53,6 +54,30 @@ def runs_option(command: F) -> F:
     return click.option(
         "--runs", type=click.Path(path_type=Path, file_okay=False), help="Folder of the runs.  [default: runs]"
     )(command)
+
+
+def web_options(command: F) -> F:
+    """Adds `--web`, `--port` and `--no-open`."""
+    for option in (
+        click.option("--no-open", is_flag=True, help="With --web: do not open the browser."),
+        click.option(
+            "--port", type=click.IntRange(0, 65535), help="With --web: where; 0 takes a free one.  [default: 0]"
+        ),
+        click.option("--web", is_flag=True, help="Show the run in the browser while it goes on; implies --events."),
+    ):
+        command = option(command)
+    return command
+
+
+def live_page(view: ViewName, settings: Settings, web: bool, port: int | None, no_open: bool) -> Monitor:
+    """The live page that was asked for; without `web` one that does nothing. Raises click.UsageError."""
+    from touchstone.monitor import Monitor, Web
+
+    if port is not None and not web:
+        raise click.UsageError("--port says where the page of --web is; add --web")
+    config = settings.config
+    asked = Web(port or 0, not no_open, tuple(config.lang), config.timezone, settings.home)
+    return Monitor(view, asked if web else None, note, click.echo)
 
 
 def load_settings(path: Path | None) -> Settings:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from touchstone.cli.common import Settings, api_key, config_option, load_settings, note, runs_option
+from touchstone.cli.common import (
+    Settings,
+    api_key,
+    config_option,
+    live_page,
+    load_settings,
+    note,
+    runs_option,
+    web_options,
+)
 
 if TYPE_CHECKING:
     from touchstone.contracts.config import EvalConfig
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
     "--resume", type=click.Path(path_type=Path, file_okay=False), help="Go on with an interrupted run in this folder."
 )
 @click.option("--events", is_flag=True, help="Also write events.jsonl, which tells others how the run goes on.")
+@web_options
 @config_option
 def evaluate(
     pack: str | None,
@@ -35,6 +46,9 @@ def evaluate(
     runs: Path | None,
     resume: Path | None,
     events: bool,
+    web: bool,
+    port: int | None,
+    no_open: bool,
     config: Path | None,
 ) -> None:
     """Ask models every prompt of a pack; makes a run."""
@@ -43,8 +57,10 @@ def evaluate(
     given |= {"models": list(models) or None, "variants": list(variants) or None}
     if resume is not None and any(value is not None for value in given.values() if value is not endpoint):
         raise click.UsageError("--resume goes on with the run's own pack, models and variants; leave those options out")
-    outcome = run_eval(make_request(settings, given, runs, resume, events))
-    conclude(outcome)
+    with live_page("eval", settings, web, port, no_open) as page:
+        outcome = run_eval(make_request(settings, given, runs, resume, events or web), page.open)
+        page.settle()
+        conclude(outcome)
 
 
 def make_request(
@@ -92,8 +108,8 @@ def _checked(config: EvalConfig, changes: dict[str, Any]) -> EvalConfig:
         raise click.UsageError(explain(error)) from None
 
 
-def run_eval(request: Request) -> Outcome:
-    """Runs it and says on stderr how it goes."""
+def run_eval(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
+    """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
     from touchstone.contracts.lines import Answer
     from touchstone.eval_session import Progress
     from touchstone.eval_session import evaluate as run
@@ -101,6 +117,7 @@ def run_eval(request: Request) -> Outcome:
     state = {"done": 0, "total": 0}
 
     def started(bundle: Path, total: int, left: int) -> None:
+        opened(bundle)
         state.update(done=total - left, total=total)
         note(f"{bundle}: {total} questions" + (f", {total - left} answered before" if left < total else ""))
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from touchstone.cli.common import Settings, api_key, config_option, load_settings, note, the_bundle
+from touchstone.cli.common import (
+    Settings,
+    api_key,
+    config_option,
+    live_page,
+    load_settings,
+    note,
+    the_bundle,
+    web_options,
+)
 
 if TYPE_CHECKING:
     from touchstone.judge_session import Outcome, Request
@@ -23,6 +33,7 @@ if TYPE_CHECKING:
 @click.option("--into", metavar="NAME", help="Judge the same answers with another judge, in a run beside this one.")
 @click.option("--restart", is_flag=True, help="Set the earlier judging aside and begin anew.")
 @click.option("--events", is_flag=True, help="Also write judge_events.jsonl, which tells others how the run goes on.")
+@web_options
 @config_option
 def judge(
     bundle: Path | None,
@@ -30,14 +41,20 @@ def judge(
     into: str | None,
     restart: bool,
     events: bool,
+    web: bool,
+    port: int | None,
+    no_open: bool,
     config: Path | None,
 ) -> None:
     """Let the judge score every answer, then every model as a whole."""
     if into is not None and restart:
         raise click.UsageError("--into leaves the earlier judging as it is, --restart replaces it; choose one")
     settings = load_settings(config)
-    request = make_request(settings, the_bundle(bundle, settings), judge_config, into, restart, events)
-    conclude(run_judge(request))
+    with live_page("judge", settings, web, port, no_open) as page:
+        request = make_request(settings, the_bundle(bundle, settings), judge_config, into, restart, events or web)
+        outcome = run_judge(request, page.open)
+        page.settle()
+        conclude(outcome)
 
 
 def make_request(
@@ -67,8 +84,8 @@ def make_request(
     )
 
 
-def run_judge(request: Request) -> Outcome:
-    """Runs it and says on stderr how it goes."""
+def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
+    """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
     from touchstone.contracts.lines import Report, Verdict
     from touchstone.judge import Plan
     from touchstone.judge_session import Progress, judge_bundle
@@ -76,6 +93,7 @@ def run_judge(request: Request) -> Outcome:
     state = {"done": 0, "total": 0}
 
     def started(bundle: Path, plan: Plan) -> None:
+        opened(bundle)
         state.update(done=len(plan.prior), total=plan.total)
         before = f", {len(plan.prior)} judged before" if plan.prior else ""
         note(f"{bundle}: {plan.total} answers{before}, judge {request.model}")
