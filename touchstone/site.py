@@ -97,7 +97,7 @@ class Site:
     def shape(self) -> str:
         """Stands for what pages of one bundle know of the others: which there are, where, and with which pack."""
         bundles = [(bundle.name, self.slugs[bundle.name], bundle.pack_sha) for bundle in self.bundles]
-        return hash8(repr((bundles, self.langs, self.base_url)))
+        return hash8(repr((bundles, self.langs, self.base_url, bool(self.docs.texts))))
 
     def inputs(self, bundle: BundleView, *rows: object) -> str | None:
         """What a page of this bundle alone is made from; None where the bundle cannot tell.
