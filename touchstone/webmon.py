@@ -31,7 +31,8 @@ from touchstone.build import Made, Reach, all_outputs, outputs
 from touchstone.bundle import open_bundle
 from touchstone.i18n import LANGUAGES
 from touchstone.live.hub import Hub
-from touchstone.live.server import listen, live_script
+from touchstone.live.script import live_script
+from touchstone.live.server import listen
 from touchstone.render import Renderer
 from touchstone.site import Site
 from touchstone.slugs import slugs

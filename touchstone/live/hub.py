@@ -17,6 +17,8 @@ HISTORY: Final = 512
 """Builds that are remembered for those who come back."""
 BACKLOG: Final = 64
 """Changes that may wait for one listener."""
+MAX_PATHS: Final = 2000
+"""More than that changed at once: everything may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ class Hub:
         self._listeners: set[Listener] = set()
         self._history: deque[Change] = deque(maxlen=HISTORY)
         self._build = 0
+        self._fault: str | None = None
         self._closed = False
 
     @property
@@ -63,15 +66,35 @@ class Hub:
         """Of the newest build: `<server start>-<build>`."""
         return f"{self._start}-{self._build}"
 
+    @property
+    def fault(self) -> str | None:
+        """Why the newest build failed; None if it did not."""
+        return self._fault
+
     def publish(self, paths: Iterable[str]) -> None:
-        """A build is complete; `paths` are the pages and files that it changed."""
+        """A build is complete; `paths` are the pages and files that it changed (none: nobody is told)."""
+        changed = tuple(sorted(paths))
         with self._lock:
-            self._build += 1
-            change = Change(self.id, self._build, tuple(sorted(paths)))
-            self._history.append(change)
-            for listener in self._listeners:
-                listener.put(change)
-            self._listeners = {listener for listener in self._listeners if not listener.lost}
+            mended, self._fault = self._fault is not None, None
+            if mended or len(changed) > MAX_PATHS:
+                self._tell(None)
+            elif changed:
+                self._tell(changed)
+
+    def fail(self, fault: str) -> None:
+        """A build failed; `fault` says where and why. It stands until the next complete build."""
+        with self._lock:
+            if fault != self._fault:
+                self._fault = fault
+                self._tell(None)
+
+    def _tell(self, paths: tuple[str, ...] | None) -> None:
+        self._build += 1
+        change = Change(self.id, self._build, paths)
+        self._history.append(change)
+        for listener in self._listeners:
+            listener.put(change)
+        self._listeners = {listener for listener in self._listeners if not listener.lost}
 
     def join(self, last_id: str | None) -> tuple[Listener, Sequence[Change]]:
         """A new listener, and what it missed since `last_id`."""
@@ -92,8 +115,11 @@ class Hub:
         oldest = self._history[0].build if self._history else self._build + 1
         if not known or since + 1 < oldest:
             return () if known and since == self._build else (Change(self.id, self._build, None),)
-        paths = {path for change in self._history if change.build > since for path in change.paths or ()}
-        return (Change(self.id, self._build, tuple(sorted(paths))),) if paths else ()
+        missed = [change.paths for change in self._history if change.build > since]
+        paths = {path for each in missed for path in each or ()}
+        if None in missed or len(paths) > MAX_PATHS:
+            return (Change(self.id, self._build, None),)
+        return (Change(self.id, self._build, tuple(sorted(paths))),) if missed else ()
 
     def leave(self, listener: Listener) -> None:
         """The stream is closed."""

@@ -7,27 +7,35 @@ can hold a thread by being slow.
 
 from __future__ import annotations
 
+import errno
+import io
 import ipaddress
 import json
+import os
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 from pathlib import Path
 from queue import Empty
 from socketserver import BaseServer
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
+from touchstone.i18n import NAMES
+from touchstone.live.fault import fault_page
+from touchstone.live.heads import MAX_TARGET, HeadReader, drain
 from touchstone.live.hub import Change, Hub
+from touchstone.live.marks import Pushed
 from touchstone.live.presence import PROOF_URL, proof
+from touchstone.live.script import SCRIPT_URL, with_script
 
 HEARTBEAT_S: Final = 10.0
-REQUEST_TIMEOUT_S: Final = 10.0
+WRITE_S: Final = 10.0
+PIECE: Final = 256 * 1024
+"""So many bytes a client has to take within WRITE_S."""
 MAX_CONNECTIONS: Final = 512
-SCRIPT_URL: Final = "/-/live.js"
 
 # Not from the system: Windows registries call .js text/plain.
 MIME: Final = {
@@ -42,6 +50,9 @@ MIME: Final = {
     ".png": "image/png",
     ".txt": "text/plain; charset=utf-8",
 }
+
+METHODS: Final = frozenset(("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"))
+"""Those that exist and are refused; GET and HEAD are the ones we know."""
 
 Get = Callable[[str], bytes | None]
 """Path below the site's root (no leading slash) to the file's bytes; None if there is none."""
@@ -107,10 +118,13 @@ class Server(ThreadingHTTPServer):
     """Where `/` leads, for a site that has no start page of its own; a path below the root."""
     token: str | None = None
     """What only we and the file that announces us know."""
+    lang: str = "en"
+    """Language of the pages at the root."""
 
     def __init__(self, address: tuple[str, int], get: Get, hub: Hub, script: bytes, allow: frozenset[str]) -> None:
         """Binds at once; raises OSError if the port is taken. `allow`: host names that are let in besides loopback."""
         self.get = get
+        self.pushed = Pushed(get)
         self.hub = hub
         self.script = script
         self.allow = allow
@@ -121,7 +135,9 @@ class Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         # http.server would look up our name in the DNS here, which can take seconds.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":
+            # On Windows it would take a port that another process uses.
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
@@ -167,59 +183,110 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version = "touchstone"
     sys_version = ""
-    timeout = REQUEST_TIMEOUT_S
     # Head and body go out separately: the body would wait for the delayed acknowledgement of the head, 40 ms.
     disable_nagle_algorithm = True
 
     def __init__(self, request: Any, client_address: Any, server: BaseServer) -> None:
         super().__init__(request, client_address, server)
 
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self._head = HeadReader(self.connection)
+        self.rfile = io.BufferedReader(self._head)
+        self._refused = False
+
+    def finish(self) -> None:
+        super().finish()
+        if self._refused:
+            drain(self.connection)
+
+    def handle_one_request(self) -> None:
+        """As in http.server, but with an end to everything."""
+        self._head.expect()
+        self.requestline = self.request_version = self.command = ""
+        try:
+            self.raw_requestline = self.rfile.readline(MAX_TARGET + 1)
+            if not self.raw_requestline:
+                self.close_connection = True
+            elif len(self.raw_requestline) > MAX_TARGET:
+                self.send_error(HTTPStatus.REQUEST_URI_TOO_LONG)
+            elif self.parse_request():
+                self._dispatch()
+        except TimeoutError:
+            self.close_connection = True
+
+    def _dispatch(self) -> None:
+        self.connection.settimeout(WRITE_S)
+        if "Transfer-Encoding" in self.headers or self.headers.get("Content-Length", "0") != "0":
+            # What follows is no request; nobody needs a body here.
+            self.close_connection = self._refused = True
+        if self.request_version == "HTTP/0.9":
+            self.send_error(HTTPStatus.BAD_REQUEST)
+        elif self.command in ("GET", "HEAD"):
+            self._answer(body=self.command == "GET")
+        elif self.command in METHODS:
+            self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+        else:
+            self.send_error(HTTPStatus.NOT_IMPLEMENTED)
+
+    def handle_expect_100(self) -> bool:
+        """Nobody is invited to send a body."""
+        return True
+
     def log_message(self, format: str, *args: Any) -> None:
         """Silent: the terminal belongs to the run."""
-
-    def do_GET(self) -> None:
-        self._answer(body=True)
-
-    def do_HEAD(self) -> None:
-        self._answer(body=False)
-
-    def _refuse(self) -> None:
-        self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
-
-    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Plain, short, and the end of the connection; nothing of the request is echoed."""
         status = HTTPStatus(code)
-        self.close_connection = True
+        self.close_connection = self._refused = True
+        self.connection.settimeout(WRITE_S)
         self._send(status, f"{status.value} {status.phrase}\n".encode(), "text/plain; charset=utf-8", body=True)
 
     def _answer(self, *, body: bool) -> None:
-        if not known_host(self.headers.get("Host"), self.server.allow):
+        hosts = self.headers.get_all("Host", [])
+        try:
+            target = urlsplit(self.path)
+        except ValueError:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+            return
+        if len(hosts) > 1:
+            self.send_error(HTTPStatus.BAD_REQUEST)
+        elif not known_host(hosts[0] if hosts else None, self.server.allow):
             self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
-        elif urlsplit(self.path).path == "/events":
-            self._stream(body)
-        elif self.path.partition("?")[0] == SCRIPT_URL:
+        elif target.path == "/events":
+            # Another site could not read the stream, but it could hold our connections.
+            if self.headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+                self.send_error(HTTPStatus.FORBIDDEN)
+            else:
+                self._stream(parse_qs(target.query), body)
+        elif target.path == SCRIPT_URL:
             self._send(HTTPStatus.OK, self.server.script, MIME[".js"], body=body)
-        elif self.server.token is not None and self.path.partition("?")[0] == PROOF_URL:
-            challenge = next(iter(parse_qs(urlsplit(self.path).query).get("challenge", [])), "")
+        elif self.server.token is not None and target.path == PROOF_URL:
+            challenge = next(iter(parse_qs(target.query).get("challenge", [])), "")
             self._send(HTTPStatus.OK, proof(self.server.token, challenge).encode(), MIME[".txt"], body=body)
-        elif self.server.home is not None and self.path.partition("?")[0] == "/":
+        elif self.server.home is not None and target.path == "/":
             self._send(HTTPStatus.FOUND, b"", MIME[".txt"], body=body, location="/" + quote(self.server.home))
         else:
-            self._file(body)
+            self._file(safe_path(self.path), body)
 
-    def _file(self, body: bool) -> None:
-        path = safe_path(self.path)
+    def _file(self, path: str | None, body: bool) -> None:
         at = self.server.hub.id
         data = None if path is None else self.server.get(path)
-        status = HTTPStatus.OK
-        if data is None or path is None:
+        status, marks = HTTPStatus.OK, None
+        fault = self.server.hub.fault
+        if fault is not None and (path is None or data is None or path.endswith(".html")):
+            lang = (path or "").partition("/")[0]
+            status, path = HTTPStatus.SERVICE_UNAVAILABLE, "fault.html"
+            data = fault_page(fault, lang if lang in NAMES else self.server.lang)
+        elif path is None or data is None:
             status, path, data = HTTPStatus.NOT_FOUND, "404.html", self.server.get("404.html") or b"404\n"
-        kind = MIME.get(Path(path).suffix.lower(), "application/octet-stream")
+        elif path.endswith(".html"):
+            marks = self.server.pushed.loaded(path, data)
         if path.endswith(".html"):
-            data = with_script(data, at)
-        self._send(status, data, kind, body=body)
+            data = with_script(data, at, marks)
+        self._send(status, data, MIME.get(Path(path).suffix.lower(), "application/octet-stream"), body=body)
 
     def _send(self, status: HTTPStatus, data: bytes, kind: str, *, body: bool, location: str | None = None) -> None:
         self.send_response(status)
@@ -233,7 +300,8 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         if body and self.command != "HEAD":
-            self.wfile.write(data)
+            for start in range(0, len(data), PIECE):
+                self.wfile.write(data[start : start + PIECE])
 
     def _headers(self, kind: str) -> None:
         self.send_header("Content-Type", kind)
@@ -244,25 +312,25 @@ class Handler(BaseHTTPRequestHandler):
 
     # -- the event stream
 
-    def _stream(self, body: bool) -> None:
+    def _stream(self, query: Mapping[str, list[str]], body: bool) -> None:
         self.send_response(HTTPStatus.OK)
         self._headers("text/event-stream; charset=utf-8")
         self.send_header("X-Accel-Buffering", "no")
         self.send_header("Connection", "close")
         self.close_connection = True
         self.end_headers()
-        if body and self.command != "HEAD":
-            self._events()
+        if body:
+            last = self.headers.get("Last-Event-ID") or next(iter(query.get("last", [])), None)
+            self._events(last, next(iter(query.get("page", [])), None))
 
-    def _events(self) -> None:
-        query = parse_qs(urlsplit(self.path).query)
-        last = self.headers.get("Last-Event-ID") or next(iter(query.get("last", [])), None)
+    def _events(self, last: str | None, page: str | None) -> None:
+        """What changes, until either side ends it; `page`: the one that is open there, sent along as it changes."""
         hub = self.server.hub
         listener, missed = hub.join(last)
         try:
             self._write(f"retry: 1000\nid: {hub.id}\n\n")
             for change in missed:
-                self._write(encode(change))
+                self._write(encode(change, self._news(change, page)))
             while not listener.lost:
                 try:
                     change_or_end = listener.get(HEARTBEAT_S)
@@ -271,42 +339,40 @@ class Handler(BaseHTTPRequestHandler):
                     continue
                 if change_or_end is None:
                     return
-                self._write(encode(change_or_end))
+                self._write(encode(change_or_end, self._news(change_or_end, page)))
         except OSError:
             return
         finally:
             hub.leave(listener)
+
+    def _news(self, change: Change, page: str | None) -> str | None:
+        if page is None or change.paths is None or page not in change.paths:
+            return None
+        return self.server.pushed.since(page, change.id)
 
     def _write(self, text: str) -> None:
         self.wfile.write(text.encode("utf-8"))
         self.wfile.flush()
 
 
-def encode(change: Change) -> str:
-    """A change as an event of the stream."""
+def encode(change: Change, html: str | None = None) -> str:
+    """A change as an event of the stream; `html`: what is new on the listener's own page."""
+    data: dict[str, object] = {"build": change.build}
     if change.paths is None:
-        return f"id: {change.id}\nevent: reset\ndata: {json.dumps({'build': change.build})}\n\n"
-    data = json.dumps({"build": change.build, "paths": change.paths}, ensure_ascii=True)
-    return f"id: {change.id}\nevent: change\ndata: {data}\n\n"
-
-
-def live_script() -> bytes:
-    """The script that the server adds to pages."""
-    return (resources.files("touchstone.live") / "live.js").read_bytes()
-
-
-def with_script(page: bytes, at: str) -> bytes:
-    """The page with the live script, which learns here which build the page shows."""
-    tag = f'<script src="{SCRIPT_URL}" data-build="{at}" defer></script></head>'.encode()
-    return page.replace(b"</head>", tag, 1)
+        return f"id: {change.id}\nevent: reset\ndata: {json.dumps(data)}\n\n"
+    data["paths"] = change.paths
+    if html is not None:
+        data["html"] = html
+    return f"id: {change.id}\nevent: change\ndata: {json.dumps(data, ensure_ascii=True)}\n\n"
 
 
 def listen(host: str, port: int, get: Get, hub: Hub, script: bytes, allow: frozenset[str], tries: int = 20) -> Server:
     """A bound server; the next free port where `port` is taken. Raises OSError if there is none."""
-    for offset in range(tries):
+    last = min(port + tries, 65536) - 1 if port else 0
+    for each in range(port, last + 1):
         try:
-            return Server((host, port + offset if port else 0), get, hub, script, allow)
-        except OSError:
-            if port == 0 or offset == tries - 1:
+            return Server((host, each), get, hub, script, allow)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE or each == last:
                 raise
     raise AssertionError("unreachable")

@@ -13,7 +13,8 @@ from touchstone.build import Builder, Options
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.live.hub import Hub
 from touchstone.live.presence import announced
-from touchstone.live.server import Server, folder, listen, live_script
+from touchstone.live.script import live_script
+from touchstone.live.server import Server, folder, listen
 from touchstone.live.watch import Changed, keep_building
 
 
@@ -38,27 +39,31 @@ class Site:
         self._lock = threading.Lock()
 
     def rebuild(self, changed: Changed | None = None) -> bool:
-        """Build, then tell the open pages. A fault is said and the old pages stay; the server lives on.
+        """Build, then tell the open pages. A fault is said, and stands in for every page until it is mended.
 
         `changed`: what changed on disk, where that is known. True: only what shows the newest lines was renewed, the
         rest is due later.
         """
         with self._lock:
             try:
-                grown = None if changed is None else self.builder.grow(changed)
+                # What failed may lie in pages that do not grow.
+                whole = changed is None or self.hub.fault is not None
+                grown = None if whole else self.builder.grow(changed or ())
                 built = self.builder.update() if grown is None else grown
             except TouchstoneError as error:
-                self._say([str(error)])
-                return False
+                return self._fail(str(error))
             except Exception:
                 # A template of the user's, or a fault of ours: both are theirs to read, neither may end the server.
-                self._say([traceback.format_exc(limit=-3)])
-                return False
+                return self._fail(traceback.format_exc(limit=-3))
             if grown is None:
                 self._say(built.notes)
-            if built.written or built.removed:
-                self.hub.publish([*built.written, *built.removed])
+            self.hub.publish([*built.written, *built.removed])
             return grown is not None
+
+    def _fail(self, fault: str) -> bool:
+        self._say([fault])
+        self.hub.fail(fault)
+        return False
 
     def _say(self, notes: list[str]) -> None:
         for line in notes:
@@ -71,13 +76,14 @@ class Site:
 def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iterator[tuple[Server, Site]]:
     """A site that is built, watched and served while the context lasts. Raises TouchstoneError."""
     site = Site(options, note)
-    site.builder.update()
+    site.rebuild()
     try:
         server = listen(how.host, how.port, folder(options.out), site.hub, live_script(), how.allow)
     except OSError as error:
         raise MachineError(f"{how.host}:{how.port}: cannot listen here: {error.strerror or error}") from error
     if how.port and server.server_port != how.port:
         note(f"port {how.port} is in use; serving on {server.server_port} instead")
+    server.lang = options.langs[0]
     stop = threading.Event()
     folders = [path.resolve() for path in (options.runs, options.templates) if path is not None]
     watcher = threading.Thread(
