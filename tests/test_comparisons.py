@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from touchstone.build import Options, build
 from touchstone.bundle import BundleState, open_bundle
 from touchstone.events import ModelSpeed
 from touchstone.i18n import Words
-from touchstone.pages.eval import CHART_MODELS, chart
+from touchstone.pages.eval import CHART_MODELS, latency_chart, rate_chart
 from touchstone.pages.lineage import eval_names, one_per_eval
 from touchstone.pages.ranking import agreement, ranking, ranking_words
 from touchstone.store.bundles import find_bundles
@@ -251,18 +252,35 @@ def speed(model: str, p50: float | None, p95: float | None = None) -> ModelSpeed
     ],
 )
 def test_the_chart_says_what_it_shows(speeds: list[ModelSpeed], title: str) -> None:
-    drawn = chart(speeds, WORDS)
+    drawn = latency_chart(speeds, WORDS)
     assert drawn is not None and drawn["title"] == title
 
 
 def test_a_chart_of_many_models_stays_readable() -> None:
-    drawn = chart([speed(f"model {n} " + "漢" * 80, float(n + 1), n + 2.0) for n in range(40)], WORDS)
+    drawn = latency_chart([speed(f"model {n} " + "漢" * 80, float(n + 1), n + 2.0) for n in range(40)], WORDS)
     assert drawn is not None
-    assert (len(drawn["bars"]), drawn["left"]) == (CHART_MODELS, 40 - CHART_MODELS)
+    assert len(drawn["bars"]) == CHART_MODELS and f"{40 - CHART_MODELS} slower models" in drawn["sub"]
     for bar in drawn["bars"]:
-        assert 0 <= bar["width50"] <= bar["width95"] <= drawn["width"]
+        assert 0 <= bar["width"] <= bar["width_pale"] <= drawn["width"]
         assert sum(1 + (unicodedata.east_asian_width(char) in "WF") for char in bar["label"]) <= 90
 
 
 def test_nothing_measured_is_no_chart() -> None:
-    assert chart([speed("a", None)], WORDS) is None
+    assert latency_chart([speed("a", None)], WORDS) is None
+    assert rate_chart([speed("a", 1.0)], WORDS) is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "title"),
+    [
+        ([7.0], "m0 writes 7.0 tokens per second"),
+        ([7.0, 30.5, None], "m1 writes fastest: 30.5 tokens per second"),
+        ([7.01, 7.04], "All models write equally fast"),
+        ([9.0, 9.0, 7.0], "2 models write equally fast, ahead of the others"),
+    ],
+    ids=["one", "a fastest", "equal as shown", "a tie in front"],
+)
+def test_the_chart_of_rates_says_what_it_shows(rates: list[float | None], title: str) -> None:
+    drawn = rate_chart([replace(speed(f"m{n}", 1.0), gen_tps=rate) for n, rate in enumerate(rates)], WORDS)
+    assert drawn is not None and drawn["title"] == title
+    assert drawn["bars"][0]["width"] >= drawn["bars"][-1]["width"] > 0

@@ -155,3 +155,10 @@ class LoadFold:
     def spans(self) -> list[Span]:
         """At most `BUCKETS` stretches in which something was seen, by time."""
         return [self._spans[number] for number in sorted(self._spans)]
+
+    @property
+    def figures(self) -> tuple[object, ...]:
+        """All of it; equal figures show alike."""
+        counts = (self.samples, *self.pressures.values(), self.throttled, self.throttle_known)
+        ends = (self.first_ts, self.last_ts, self.peak, self.least_available, self.total, self.swap_out)
+        return counts, ends, tuple(self.spans)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from touchstone.events import TEMPLATE, EvalFold, ModelSpeed
 from touchstone.i18n import Words
+from touchstone.pages import load
 from touchstone.pages.common import answer_link, frame, has_eval_page, prompt_titles
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
@@ -36,7 +37,17 @@ def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
             f"{site.home(bundle)}eval/index.html",
             TEMPLATE,
             partial(_context, site, bundle),
-            inputs=site.inputs(bundle, "eval", run.sum, run.started, run.ended, run.announced, run.last_ts),
+            inputs=site.inputs(
+                bundle,
+                "eval",
+                run.sum,
+                run.started,
+                run.ended,
+                run.announced,
+                run.last_ts,
+                run.gap_s,
+                bundle.load.figures,
+            ),
         )
 
 
@@ -53,12 +64,19 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
         "truncated": sum(speed.truncated for speed in speeds),
         "empty": sum(speed.empty for speed in speeds),
         "errors": errors,
-        "peak_ram": bundle.manifest.peak_ram_bytes if bundle.manifest is not None else None,
-        "chart": chart(speeds, words),
+        "peak_ram": peak_ram(bundle),
+        "charts": [found for found in (latency_chart(speeds, words), rate_chart(speeds, words)) if found is not None],
+        "load": load.panel(bundle.load, words),
         "failures": failures,
         "failures_left": errors - len(failures),
         "setting": _setting(bundle, words),
     }
+
+
+def peak_ram(bundle: BundleView) -> float | None:
+    """As bundle.yaml says, which the run notes at its end; until then as far as it was recorded."""
+    noted = None if bundle.manifest is None else bundle.manifest.peak_ram_bytes
+    return bundle.load.peak if noted is None else noted
 
 
 def expected(bundle: BundleView) -> int:
@@ -94,7 +112,11 @@ def _ending(fold: EvalFold, total: int, words: Words) -> str:
     if fold.started:
         if fold.last_ts is None:
             return words._("No end is recorded.")
-        return words._("No end is recorded; the last answer came at %(moment)s.", moment=words.moment(fold.last_ts))
+        ended = words._("No end is recorded; the last answer came at %(moment)s.", moment=words.moment(fold.last_ts))
+        if fold.gap_s is None or fold.done >= total:
+            return ended
+        span = words.span(fold.gap_s * (total - fold.done))
+        return f"{ended} " + words._("At this pace the rest takes about %(span)s.", span=span)
     if fold.done < total:
         return words._("This run recorded no events, so nothing says whether it is still going on.")
     return ""
@@ -103,53 +125,110 @@ def _ending(fold: EvalFold, total: int, words: Words) -> str:
 # -- speed
 
 
-def chart(speeds: list[ModelSpeed], words: Words) -> dict[str, Any] | None:
+def latency_chart(speeds: list[ModelSpeed], words: Words) -> dict[str, Any] | None:
     """Latency of the fastest models as bars, fastest first; None where nothing was measured."""
     measured = sorted(
         (speed for speed in speeds if speed.latency_p50 is not None),
         key=lambda speed: (speed.latency_p50 or 0.0, speed.model),
     )
-    if not measured:
-        return None
-    shown = measured[:CHART_MODELS]
-    most = max(max(speed.latency_p50 or 0.0, speed.latency_p95 or 0.0) for speed in shown) or 1.0
+    rows = [
+        (speed.model, speed.latency_p50 or 0.0, speed.latency_p95 or 0.0, words.seconds(speed.latency_p50))
+        for speed in measured
+    ]
+    described = [
+        words._(
+            "%(model)s: half within %(p50)s, 95 of 100 within %(p95)s",
+            model=speed.model,
+            p50=words.seconds(speed.latency_p50),
+            p95=words.seconds(speed.latency_p95),
+        )
+        for speed in measured[:CHART_MODELS]
+    ]
+    sub = words._("Time for a whole answer. Dark: half of the answers took no longer. Pale: 95 of 100 took no longer.")
+    label = words._("Latency of each model")
+    return _bars("lat", finding(measured, words), sub, label, rows, described, words) if rows else None
+
+
+def rate_chart(speeds: list[ModelSpeed], words: Words) -> dict[str, Any] | None:
+    """Generated tokens per second of the fastest models as bars, fastest first; None where nothing was measured."""
+    measured = sorted(
+        (speed for speed in speeds if speed.gen_tps is not None),
+        key=lambda speed: (-(speed.gen_tps or 0.0), speed.model),
+    )
+    rows = [(speed.model, speed.gen_tps or 0.0, 0.0, words.number(speed.gen_tps, 1)) for speed in measured]
+    described = [f"{model}: {text}" for model, _, _, text in rows[:CHART_MODELS]]
+    sub = words._("Generated tokens per second, the median of each model's answers.")
+    label = words._("Generated tokens per second of each model")
+    return _bars("rate", rate_finding(measured, words), sub, label, rows, described, words) if rows else None
+
+
+def _bars(
+    name: str,
+    title: str,
+    sub: str,
+    label: str,
+    rows: list[tuple[str, float, float, str]],
+    described: list[str],
+    words: Words,
+) -> dict[str, Any]:
+    """Rows of (model, length of the dark bar, of the pale one behind it or 0, the dark one's value in words)."""
+    shown = rows[:CHART_MODELS]
+    left = len(rows) - len(shown)
+    if left:
+        sub += " " + words.n_(
+            "%(n)s slower model is in the table only.", "%(n)s slower models are in the table only.", left
+        )
+    most = max(max(dark, pale) for _, dark, pale, _ in shown) or 1.0
     return {
-        "title": finding(measured, words),
+        "id": name,
+        "title": title,
+        "sub": sub,
+        "label": label,
+        "description": "; ".join(described),
         "width": CHART_WIDTH,
         "height": ROW_HEIGHT * len(shown),
-        "left": len(measured) - len(shown),
-        "bars": [_bar(speed, ROW_HEIGHT * index, most) for index, speed in enumerate(shown)],
+        "bars": [_bar(*row, top=ROW_HEIGHT * index, most=most) for index, row in enumerate(shown)],
     }
 
 
-def _bar(speed: ModelSpeed, top: int, most: float) -> dict[str, Any]:
-    name = speed.model
-    width95 = round(BAR_WIDTH * (speed.latency_p95 or 0.0) / most, 1)
+def _bar(model: str, dark: float, pale: float, text: str, *, top: int, most: float) -> dict[str, Any]:
+    width, width_pale = round(BAR_WIDTH * dark / most, 1), round(BAR_WIDTH * pale / most, 1)
     return {
-        "model": name,
-        "label": name if len(name) <= LABEL_CHARS else name[: LABEL_CHARS - 1] + "…",
-        "p50": speed.latency_p50,
-        "p95": speed.latency_p95,
+        "label": model if len(model) <= LABEL_CHARS else model[: LABEL_CHARS - 1] + "…",
         "label_y": top + 14,
         "y": top + 21,
         "text_y": top + 34,
-        "width50": round(BAR_WIDTH * (speed.latency_p50 or 0.0) / most, 1),
-        "width95": width95,
-        "text_x": round(width95 + 8, 1),
+        "width": width,
+        "width_pale": width_pale,
+        "text_x": round(max(width, width_pale) + 8, 1),
+        "text": text,
     }
 
 
 def finding(measured: list[ModelSpeed], words: Words) -> str:
-    """What the bars say, true for one model, for ties and for many; equal means equal as shown."""
+    """What the latency bars say, true for one model, for ties and for many; equal means equal as shown."""
     times = [words.seconds(speed.latency_p50) for speed in measured]
     if len(times) == 1:
         return words._("%(model)s takes %(time)s for half of its answers", model=measured[0].model, time=times[0])
-    ties = times.count(times[0])
+    ties = times.count(times[0]) if times else 0
     if ties == len(times):
         return words._("All models are equally fast")
     if ties > 1:
         return words.n_("%(n)s model is the fastest", "%(n)s models are equally fast, ahead of the others", ties)
     return words._("%(model)s answers fastest: half within %(time)s", model=measured[0].model, time=times[0])
+
+
+def rate_finding(measured: list[ModelSpeed], words: Words) -> str:
+    """What the bars of tokens per second say; the same cases."""
+    rates = [words.number(speed.gen_tps, 1) for speed in measured]
+    if len(rates) == 1:
+        return words._("%(model)s writes %(rate)s tokens per second", model=measured[0].model, rate=rates[0])
+    ties = rates.count(rates[0]) if rates else 0
+    if ties == len(rates):
+        return words._("All models write equally fast")
+    if ties > 1:
+        return words._("%(n)s models write equally fast, ahead of the others", n=words.number(ties))
+    return words._("%(model)s writes fastest: %(rate)s tokens per second", model=measured[0].model, rate=rates[0])
 
 
 # -- what failed, and under what conditions
