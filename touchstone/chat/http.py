@@ -94,6 +94,7 @@ class Endpoint:
         self._epoch = epoch
         self._client: httpx.AsyncClient | None = None
         self._retired: list[httpx.AsyncClient] = []
+        self._chat_url = self._address.base + "/chat/completions"
         self._habits: dict[str, Habits] = {}
         self._doubts = Doubts(self.context_tokens, self._note)
         self._noted: set[str] = set()
@@ -190,12 +191,13 @@ class Endpoint:
     # ── the wire ─────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def _send_chat(self, body: bytes, parser: StreamParser, started: Callable[[], None]) -> None:
-        url = self._address.base + "/chat/completions"
-        async with self._response("POST", url, body) as response, aclosing(_raw(response)) as chunks:
+        async with self._response("POST", self._chat_url, body) as response, aclosing(_raw(response)) as chunks:
             with suppress(httpx.HTTPError):  # the parser knows whether the reply was complete when it broke
+                waiting = True
                 async for chunk in chunks:
                     parser.feed(chunk, self._clock())
-                    if parser.started:
+                    if waiting and parser.started:
+                        waiting = False
                         started()
                     if parser.done:
                         break

@@ -39,26 +39,28 @@ class EventCutter:
             self._after_cr = False
         for line in data.splitlines(keepends=True):
             bare = line.rstrip(b"\r\n")
-            self._pieces.append(bare)
-            self._size += len(bare)
-            if self._size > self._max_bytes:
-                raise EventTooLong(f"an event of the stream is longer than {self._max_bytes} bytes")
+            if bare:
+                self._pieces.append(bare)
+                self._size += len(bare)
+                if self._size > self._max_bytes:
+                    raise EventTooLong(f"an event of the stream is longer than {self._max_bytes} bytes")
             if len(bare) < len(line):
                 self._after_cr = data.endswith(b"\r")
-                yield from self._line()
+                if self._pieces:
+                    self._line()
+                elif self._data:
+                    yield self._event()
 
     def close(self) -> Iterator[bytes]:
         """The data of an event whose closing empty line never came."""
         if self._pieces:
-            yield from self._line()
-        yield from self._event()
+            self._line()
+        if self._data:
+            yield self._event()
 
-    def _line(self) -> Iterator[bytes]:
+    def _line(self) -> None:
         line = b"".join(self._pieces)
         self._pieces.clear()
-        if not line:
-            yield from self._event()
-            return
         name, _, value = line.partition(b":")
         if name in (b"data", b"error"):
             self._data.append(value.removeprefix(b" "))
@@ -66,7 +68,6 @@ class EventCutter:
         else:
             self._size -= len(line)  # comments and other fields are not kept
 
-    def _event(self) -> Iterator[bytes]:
+    def _event(self) -> bytes:
         data, self._data, self._size = self._data, [], 0
-        if data:
-            yield b"\n".join(data)
+        return b"\n".join(data)

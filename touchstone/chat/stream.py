@@ -150,7 +150,8 @@ class StreamParser:
             raise classify_told(200, {}, told_of(error, self._hide))
         self._model = self._model or as_text(chunk.get("model"))
         for name in ("usage", "timings", "stats"):
-            self._extras[name] = as_dict(chunk.get(name)) or self._extras.get(name, {})
+            if found := chunk.get(name):
+                self._extras[name] = as_dict(found) or self._extras.get(name, {})
         if hidden := as_dict(as_dict(chunk.get("x_groq")).get("usage")):
             self._extras["usage"] = hidden
         self._choices(chunk.get("choices"), part, now)
