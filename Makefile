@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint unit llm messages clean
+.PHONY: demo test lint unit bench llm messages clean
 
 demo: $(VENV)/.run
 	$(BIN)/touchstone demo $(ARGS)
@@ -21,6 +21,11 @@ unit: $(VENV)/.dev
 	$(PYTHON) tools/llm_server.py --install-only
 	$(BIN)/python tools/browser.py --install-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+
+# How fast everything is, beside floor programs; `make bench ARGS="--only startup"`. Half an hour on two cores.
+bench: $(VENV)/.dev
+	$(BIN)/python tools/browser.py --install-only
+	$(BIN)/python -m benchmarks $(ARGS)
 
 # A small real model on http://127.0.0.1:18101, for trying things out.
 llm:
@@ -43,4 +48,4 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .llm .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) .llm .bench .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
