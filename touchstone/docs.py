@@ -209,7 +209,8 @@ def _children(tokens: list[Token], kind: str) -> Iterator[Token]:
 
 def _plain(token: Token) -> str:
     """The text of a heading, without its marks."""
-    return " ".join("".join(child.content or " " for child in token.children or ()).split())
+    spoken = (" " if child.type in ("softbreak", "hardbreak") else child.content for child in token.children or ())
+    return " ".join("".join(spoken).split())
 
 
 def anchor(text: str) -> str:
