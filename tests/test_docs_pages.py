@@ -138,6 +138,14 @@ def test_without_an_index_the_docs_have_a_list_and_without_docs_no_place(cli: Cl
     assert not (site / "docs").exists() and "docs/" not in (site / "index.html").read_text()
 
 
+def test_docs_named_in_the_config_are_in_every_build(cli: Cli, docs: Path) -> None:
+    (cli.home / "touchstone.yaml").write_text("docs: docs\nlang: [en, de]\n")
+    cli("build")
+    assert (cli.home / "public" / "de" / "docs" / "guide" / "a.html").is_file()
+    (cli.home / "touchstone.yaml").write_text("docs: nope\n")
+    assert "nope: no such folder" in cli("build", code=1).err
+
+
 def test_a_folder_that_is_not_there_or_too_large_a_file_is_said(cli: Cli, docs: Path) -> None:
     assert "does not exist" in cli("build", "--docs", "nope", code=2).err
     (docs / "large.md").write_bytes(b"x" * 1_000_001)

@@ -85,6 +85,7 @@ def build_options(settings: Settings, runs: Path | None = None, out: Path | None
         out=out or settings.out,
         langs=tuple(settings.config.lang),
         timezone=settings.config.timezone,
+        docs=settings.path(settings.config.docs) if settings.config.docs is not None else None,
         state_home=settings.home,
     )
 

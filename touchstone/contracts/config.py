@@ -91,6 +91,7 @@ class Config(Written):
 
     runs: Text = "runs"
     out: Text = "public"
+    docs: Text | None = None
     lang: list[Lang] = ["en"]
     timezone: Text | None = None
     eval: EvalConfig = EvalConfig()
