@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,21 @@ from touchstone.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from touchstone.judge_estimate import Estimate
     from touchstone.judge_session import Outcome, Request
+    from touchstone.self_consistency import Consistency
+    from touchstone.shards import Shard
+
+MOST_ROUNDS = 100
+
+
+def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shard | None:
+    from touchstone.shards import Shard
+
+    try:
+        return None if text is None else Shard.parse(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -33,6 +48,22 @@ if TYPE_CHECKING:
 @click.option("--into", metavar="NAME", help="Judge the same answers with another judge, in a run beside this one.")
 @click.option("--restart", is_flag=True, help="Set the earlier judging aside and begin anew.")
 @click.option("--events", is_flag=True, help="Also write judge_events.jsonl, which tells others how the run goes on.")
+@click.option(
+    "--shard",
+    metavar="K/N",
+    callback=_shard,
+    help="Judge only the K-th of N equal parts of the answers, and write verdicts only; touchstone merge joins them.",
+)
+@click.option("--dry-run", is_flag=True, help="Say how many calls, tokens and how long; ask and write nothing.")
+@click.option(
+    "--repeat-judge",
+    metavar="N",
+    type=click.IntRange(2, MOST_ROUNDS),
+    help="Afterwards judge a sample N times again, to see whether the judge agrees with itself.",
+)
+@click.option(
+    "--sample", metavar="K", type=click.IntRange(1), help="How many answers that sample has, with --repeat-judge."
+)
 @web_options
 @config_option
 def judge(
@@ -41,6 +72,10 @@ def judge(
     into: str | None,
     restart: bool,
     events: bool,
+    shard: Shard | None,
+    dry_run: bool,
+    repeat_judge: int | None,
+    sample: int | None,
     web: bool,
     port: int | None,
     no_open: bool,
@@ -49,12 +84,21 @@ def judge(
     """Let the judge score every answer, then every model as a whole."""
     if into is not None and restart:
         raise click.UsageError("--into leaves the earlier judging as it is, --restart replaces it; choose one")
+    if (repeat_judge is None) != (sample is None):
+        raise click.UsageError("--repeat-judge N and --sample K go together: K answers are judged N times again")
+    if shard is not None and repeat_judge is not None:
+        raise click.UsageError("--shard writes verdicts only; use --repeat-judge on the merged run")
     settings = load_settings(config)
+    if dry_run:
+        request = make_request(settings, the_bundle(bundle, settings), judge_config, into, restart, events or web)
+        forecast(replace(request, shard=shard, rounds=repeat_judge or 0, sample=sample or 0))
+        return
     with live_page("judge", settings, web, port, no_open) as page:
         request = make_request(settings, the_bundle(bundle, settings), judge_config, into, restart, events or web)
+        request = replace(request, shard=shard, rounds=repeat_judge or 0, sample=sample or 0)
         outcome = run_judge(request, page.open)
         page.settle()
-        conclude(outcome)
+        conclude(outcome, shard)
 
 
 def make_request(
@@ -86,7 +130,7 @@ def make_request(
 
 def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
     """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
-    from touchstone.contracts.lines import Report, Verdict
+    from touchstone.contracts.lines import RepeatedVerdict, Report, Verdict
     from touchstone.judge import Plan
     from touchstone.judge_session import Progress, judge_bundle
 
@@ -109,16 +153,74 @@ def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: 
         scores = ", ".join(f"{name} {score or '-'}" for name, score in report.dim_scores.items())
         note(f"report  {report.model} {report.variant}  {report.error or scores}")
 
-    return judge_bundle(request, Progress(note=note, started=started, verdict=judged, report=reported))
+    def repeated(verdict: RepeatedVerdict) -> None:
+        result = f"unscored: {verdict.error}" if verdict.unscored else f"{verdict.score}/5"
+        note(f"repeat {verdict.round}  {verdict.model} {verdict.variant} {verdict.prompt_id}  {result}")
+
+    progress = Progress(note=note, started=started, verdict=judged, report=reported, repeated=repeated)
+    return judge_bundle(request, progress)
 
 
-def conclude(outcome: Outcome) -> None:
+def conclude(outcome: Outcome, shard: Shard | None = None) -> None:
     """The scorecard on stdout, the next step on stderr."""
     view = outcome.view
     tally = view.judge.tally
     click.echo(f"{outcome.bundle}: {tally.done} verdicts, {tally.unscored} unscored, {tally.red_flags} red flags")
+    if shard is not None:
+        note(f"shard {shard} is judged; next: touchstone merge, once all {shard.n} are there")
+        return
     for row in view.rows:
         pct = "-" if row.weighted.pct is None else f"{row.weighted.pct:.1f}%"
         reason = f"  ({row.safety.reason})" if row.safety.reason else ""
         click.echo(f"  {row.recommendation or '-':17} {pct:>6}  {row.cell.model} {row.cell.variant}{reason}")
+    if outcome.consistency is not None:
+        click.echo(f"  {in_words(outcome.consistency)}")
     note("next: touchstone build")
+
+
+def in_words(consistency: Consistency) -> str:
+    """How much the judge agrees with itself, in one line."""
+    unscored = f", {consistency.unscored} repeats unscored" if consistency.unscored else ""
+    if consistency.mean_range is None:
+        return f"self-consistency: unknown, no answer has two scored repeats{unscored}"
+    return (
+        f"self-consistency: {consistency.identical} of {consistency.n} answers got the same verdict every time, "
+        f"scores spread by {consistency.mean_range:.2f} on average{unscored}"
+    )
+
+
+def forecast(request: Request) -> None:
+    """What the run would cost, on stdout."""
+    from touchstone.judge_session import estimate_bundle
+
+    for line in estimate_lines(estimate_bundle(request)):
+        click.echo(line)
+    note("nothing was asked or written")
+
+
+def estimate_lines(found: Estimate) -> list[str]:
+    """An estimate as a small table."""
+    if not found.calls:
+        return ["nothing to ask: every answer has its verdict, every model its report"]
+    parts = [(found.verdicts, "verdicts"), (found.reports, "reports"), (found.repeats, "repeats")]
+    details = ", ".join(f"{count} {name}" for count, name in parts if count)
+    if found.without_call:
+        details += f"; {found.without_call} without an answer to judge cost none"
+    pace = (
+        "no verdict of this judge to measure by" if found.seconds is None else "as fast as this judge was here before"
+    )
+    return [
+        f"calls              {found.calls:>10,}   {details}",
+        f"prompt tokens      {found.prompt_tokens:>10,}   estimated",
+        f"completion tokens  {found.completion_tokens:>10,}   estimated; at most {found.most_completion_tokens:,}",
+        f"time               {duration(found.seconds):>10}   {pace}",
+    ]
+
+
+def duration(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.5 h`; unknown where it is."""
+    if seconds is None:
+        return "unknown"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
