@@ -89,6 +89,7 @@ def test_run_does_all_of_it(cli: Cli, endpoint: StandIn) -> None:
         "judgements.jsonl",
         "pack.yaml",
         "reports.jsonl",
+        "resources.jsonl",
         "scorecard.md",
     ]
     assert len(lines(bundle / "answers.jsonl")) == len(lines(bundle / "judgements.jsonl")) == 2 * 2 * PROMPTS

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import platform
 import re
 import shutil
 import time
@@ -12,25 +10,34 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import yaml
 from pydantic import ValidationError
 
 from touchstone import __version__
+from touchstone.chat.address import parse_address
 from touchstone.chat.http import Endpoint
+from touchstone.chat.stop import StopSign
 from touchstone.contracts.config import EvalConfig
 from touchstone.contracts.lines import Answer, Key
 from touchstone.contracts.manifest import Manifest, parse_manifest
 from touchstone.contracts.pack import Pack, pack_sha, parse_pack
 from touchstone.errors import BundleError, EndpointError, InputError, Issue
 from touchstone.events import EvalDone, EvalStart, answer_event
+from touchstone.interrupt import run_stoppable
 from touchstone.jsonsource import Refused, explain, parse_model
+from touchstone.load import LoadFold, read_resources
 from touchstone.runner import Evaluation, Params, Task, tasks
+from touchstone.sampling.host import describe, is_here
+from touchstone.sampling.parent import Sampler
 from touchstone.store.bundles import read_document
 from touchstone.store.lines import LogTail
 from touchstone.store.lock import exclusive
 from touchstone.store.write import JsonlWriter, machine_error, replace_file, retry_locked
+
+
+STOPPING: Final = "stopping after the answer that is under way; Ctrl-C once more stops at once"
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,7 @@ class Request:
     """An earlier bundle to go on with; pack, models and parameters are then the bundle's own."""
     api_key: str | None = None
     events: bool = False
+    """Write events.jsonl and resources.jsonl too."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +74,8 @@ class Progress:
 
     note: Callable[[str], None] = lambda text: None
     started: Callable[[Path, int, int], None] = lambda bundle, total, left: None
+    model: Callable[[str, int], None] = lambda model, questions: None
+    """A model is warmed up, and gets so many questions then."""
     answer: Callable[[Answer], None] = lambda answer: None
 
 
@@ -77,11 +87,11 @@ def evaluate(request: Request, progress: Progress | None = None) -> Outcome:
     bundle = request.resume if request.resume is not None else _create(request)
     try:
         with exclusive(bundle, "eval"):
-            outcome = asyncio.run(_Run(request, bundle, progress).run())
+            outcome = run_stoppable(lambda stop: _Run(request, bundle, progress, stop).run())
         if outcome.refusals and not outcome.answers:
             raise EndpointError("\n".join(dict.fromkeys(outcome.refusals)))
-    except EndpointError:
-        # Nobody could be asked anything: a new run without an answer would only be in the way.
+    except (EndpointError, KeyboardInterrupt):
+        # A new run without an answer would only be in the way.
         if request.resume is None and not _has_answers(bundle):
             shutil.rmtree(bundle, ignore_errors=True)
         raise
@@ -136,37 +146,15 @@ def _manifest(request: Request, pack: Pack, sha: str, variants: list[str]) -> di
             **({"extra": config.extra} if config.extra else {}),
         },
         "endpoint": Endpoint(request.endpoint).safe_url,
-        "host": _host(),
+        "host": describe() if _measurable(request.endpoint) else None,
         "peak_ram_bytes": None,
         "derived_from": None,
     }
 
 
-def _host() -> dict[str, Any]:
-    import psutil
-
-    return {
-        "os": _system(),
-        "cpu": _cpu(),
-        "ram_bytes": psutil.virtual_memory().total,
-        "gpu": None,
-    }
-
-
-def _system() -> str | None:
-    """Name and version, without the build suffixes that say nothing to anybody."""
-    version = re.match(r"\d+(\.\d+)?", platform.release())
-    return " ".join(filter(None, (platform.system(), version and version[0]))) or None
-
-
-def _cpu() -> str | None:
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip() or None
-    except OSError:
-        pass
-    return platform.processor() or platform.machine() or None
+def _measurable(endpoint: str) -> bool:
+    """Whether the models run on this machine: of another one neither the load nor the make is known."""
+    return is_here(parse_address(endpoint).host)
 
 
 def _publish(runs: Path, pack_id: str, pack: bytes, fields: dict[str, Any]) -> Path:
@@ -207,6 +195,7 @@ class _Run:
     request: Request
     bundle: Path
     progress: Progress
+    stop: StopSign
     statuses: dict[Key, str] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)
     lines: int = 0
@@ -216,6 +205,7 @@ class _Run:
         all_tasks = self._tasks(pack, manifest)
         left = self._left(all_tasks)
         self.progress.started(self.bundle, len(all_tasks), len(left))
+        self.stop.then(lambda: self.progress.note(STOPPING))
         with ExitStack() as files:
             self.answers = files.enter_context(JsonlWriter(self.bundle / "answers.jsonl", sync=True, cut_half=True))
             self.events = (
@@ -257,24 +247,44 @@ class _Run:
         unasked = len(left)
         try:
             if left:
-                async with Endpoint(
-                    self.request.endpoint,
-                    api_key=self.request.api_key,
-                    timeout_s=self.request.config.timeout_s,
-                    on_note=self.progress.note,
-                ) as endpoint:
-                    await endpoint.greet()
-                    unasked = await Evaluation(
-                        ask=endpoint.ask,
-                        clock=time.time,
-                        params=_params(manifest, self.request.config),
-                        on_answer=self._on_answer,
-                        on_refusal=self._on_refusal,
-                    ).run(left)
+                unasked = await self._watched(manifest, left)
         finally:
             if self.events is not None:
                 self.events.append(EvalDone(ts=time.time(), total=len(all_tasks), answered=len(self.statuses)))
         return unasked
+
+    async def _watched(self, manifest: Manifest, left: list[Task]) -> int:
+        """Asks while the machine's load is sampled, and notes its peak in the end."""
+        if not _measurable(self.request.endpoint):
+            if self.request.events:
+                self.progress.note("the models run on another machine, so this one's load is not recorded")
+            return await self._questions(manifest, left)
+        sampler = Sampler(self.bundle / "resources.jsonl" if self.request.events else None, self.progress.note)
+        try:
+            with sampler:
+                return await self._questions(manifest, left)
+        finally:
+            note_peak(self.bundle, sampler.peak, self.progress.note)
+
+    async def _questions(self, manifest: Manifest, left: list[Task]) -> int:
+        async with Endpoint(
+            self.request.endpoint,
+            api_key=self.request.api_key,
+            timeout_s=self.request.config.timeout_s,
+            on_note=self.progress.note,
+            sleep=self.stop.sleep,
+        ) as endpoint:
+            await endpoint.greet()
+            return await Evaluation(
+                ask=endpoint.ask,
+                clock=time.time,
+                timer=time.monotonic,
+                params=_params(manifest, self.request.config),
+                on_answer=self._on_answer,
+                on_model=self.progress.model,
+                on_refusal=self._on_refusal,
+                stopping=lambda: bool(self.stop),
+            ).run(left)
 
     def _emit_start(self, manifest: Manifest, total: int) -> None:
         if self.events is not None:
@@ -306,3 +316,38 @@ def _params(manifest: Manifest, config: EvalConfig) -> Params:
     except ValidationError as error:
         raise BundleError(f"bundle.yaml: params cannot be used: {explain(error)}") from None
     return Params(checked.temperature, checked.max_tokens, checked.seed, checked.extra)
+
+
+# -- the peak
+
+
+def note_peak(bundle: Path, peak: int | None, note: Callable[[str], None]) -> None:
+    """Writes the most memory used into bundle.yaml, in any of the bundle's runs; its other lines stay as they are."""
+    path = bundle / "bundle.yaml"
+    try:
+        data = read_document(path)
+        if data is None:
+            return
+        manifest = parse_manifest(data, str(path))
+        most = max(filter(None, (peak, manifest.peak_ram_bytes, _recorded_peak(bundle))), default=None)
+        if most is None or most == manifest.peak_ram_bytes:
+            return
+        text, line = data.decode("utf-8"), f"peak_ram_bytes: {most}"
+        changed, found = re.subn(r"^peak_ram_bytes:.*$", line, text, flags=re.M)
+        changed = changed if found else f"{text.rstrip()}\n{line}\n"
+        if parse_manifest(changed, str(path)) == manifest.model_copy(update={"peak_ram_bytes": most}):
+            replace_file(path, changed.encode("utf-8"), sync=True)
+    except (OSError, UnicodeDecodeError, InputError) as error:
+        # It is one figure; the answers are safe.
+        note(f"{path}: the peak of memory could not be noted: {error}")
+
+
+def _recorded_peak(bundle: Path) -> int | None:
+    """What resources.jsonl says of runs that were killed before they could note it."""
+    load = LoadFold()
+    for line in LogTail(bundle / "resources.jsonl").read():
+        try:
+            load.add(read_resources(line.data or b""))
+        except Refused:
+            continue
+    return None if load.peak is None else int(load.peak)

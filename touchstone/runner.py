@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from touchstone.chat.stop import Stopped
 from touchstone.chat.wire import ChatFailure, ChatRequest, Reply, note_of, status_of
 from touchstone.contracts.lines import Answer, Key, Metrics
 from touchstone.contracts.pack import Pack, Prompt, Variant
@@ -17,6 +18,9 @@ from touchstone.errors import EndpointError
 from touchstone.jsonsource import clean_text
 
 Ask = Callable[[ChatRequest], Awaitable[Reply]]
+
+LOADED_S = 1.0
+"""A first question that took no longer met a model that was loaded already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,40 +64,66 @@ class Evaluation:
     ask: Ask
     clock: Callable[[], float]
     """Seconds since the epoch."""
+    timer: Callable[[], float]
+    """Seconds that only go forwards."""
     params: Params = field(default_factory=Params)
     on_answer: Callable[[Answer], None] = lambda answer: None
-    on_model: Callable[[str], None] = lambda model: None
-    """Before the first question to a model."""
+    on_model: Callable[[str, int], None] = lambda model, questions: None
+    """Before a model is warmed up, and how many questions it is to get."""
     on_refusal: Callable[[str, EndpointError], None] = lambda model, error: None
     """A model cannot be asked at all; its remaining questions are left out."""
+    stopping: Callable[[], bool] = lambda: False
+    """Asked before each question: whether the run is to end here."""
 
     async def run(self, todo: list[Task]) -> int:
-        """Ask everything in `todo`; returns how many questions could not be asked at all."""
+        """Ask everything in `todo`; returns how many questions were not asked."""
         unasked = 0
         for model in dict.fromkeys(task.model for task in todo):
             mine = [task for task in todo if task.model == model]
-            self.on_model(model)
+            if not self.stopping():
+                self.on_model(model, len(mine))
             unasked += await self._model(model, mine)
         return unasked
 
     async def _model(self, model: str, mine: list[Task]) -> int:
         done = 0
         try:
-            await self._warm_up(model)
+            load_s = None if self.stopping() else await self._warm_up(model)
             for task in mine:
-                self.on_answer(await self.answer(task))
+                if self.stopping():
+                    break
+                answer = await self.answer(task)
+                if load_s is not None and answer.status != "error":
+                    answer, load_s = _with_load(answer, load_s), None
+                self.on_answer(answer)
                 done += 1
         except EndpointError as error:
             self.on_refusal(model, error)
+        except Stopped:
+            pass  # in a pause between two tries: the question stays unasked
         return len(mine) - done
 
-    async def _warm_up(self, model: str) -> None:
-        """Loads the model, so that the first answer is not slower than the others. Not measured, not kept."""
+    async def _warm_up(self, model: str) -> float | None:
+        """Loads the model, so that the first answer is not slower than the others. Not kept.
+
+        Returns how long the loading took, seconds: what the first question took longer than the same one once more.
+        None where the model was there already.
+        """
+        first = await self._greeting_s(model)
+        if first is None or first < LOADED_S or self.stopping():
+            return None
+        again = await self._greeting_s(model)
+        return None if again is None or first - again < LOADED_S else first - again
+
+    async def _greeting_s(self, model: str) -> float | None:
+        """Seconds that the least question takes; None where it fails."""
+        start = self.timer()
         try:
             await self.ask(ChatRequest(model=model, user="Hi", max_tokens=1, temperature=0.0))
         except ChatFailure:
             # Whatever is wrong shows, and is recorded, with the first real question.
-            return
+            return None
+        return self.timer() - start
 
     async def answer(self, task: Task) -> Answer:
         """The answer to one question: what came, or why nothing did."""
@@ -134,3 +164,8 @@ class Evaluation:
             ts=self.clock(),
             **{"metrics": Metrics(), **fields},
         )
+
+
+def _with_load(answer: Answer, load_s: float) -> Answer:
+    metrics = (answer.metrics or Metrics()).model_copy(update={"load_s": load_s})
+    return answer.model_copy(update={"metrics": metrics})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from touchstone.cli.common import (
 
 if TYPE_CHECKING:
     from touchstone.contracts.config import EvalConfig
+    from touchstone.contracts.lines import Answer
     from touchstone.eval_session import Outcome, Request
 
 
@@ -110,30 +112,96 @@ def _checked(config: EvalConfig, changes: dict[str, Any]) -> EvalConfig:
 
 def run_eval(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
     """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
-    from touchstone.contracts.lines import Answer
+    from touchstone.cli.terminal import command, display
     from touchstone.eval_session import Progress
     from touchstone.eval_session import evaluate as run
 
-    state = {"done": 0, "total": 0}
+    folder: list[Path] = []
+    with display("answers") as shown:
 
-    def started(bundle: Path, total: int, left: int) -> None:
-        opened(bundle)
-        state.update(done=total - left, total=total)
-        note(f"{bundle}: {total} questions" + (f", {total - left} answered before" if left < total else ""))
+        def started(bundle: Path, total: int, left: int) -> None:
+            folder.append(bundle)
+            opened(bundle)
+            shown.begin(total, total - left)
+            shown.note(f"{bundle}: {total} questions" + (f", {total - left} answered before" if left < total else ""))
 
-    def answered(answer: Answer) -> None:
-        state["done"] += 1
-        end = f": {answer.error or answer.status}" if answer.status != "ok" else ""
-        note(f"{state['done']}/{state['total']}  {answer.model} {answer.variant} {answer.prompt_id}{end}")
+        tally = _Tally()
 
-    return run(request, Progress(note=note, started=started, answer=answered))
+        def answered(answer: Answer) -> None:
+            tally.add(answer)
+            end = f": {answer.error or answer.status}" if answer.status != "ok" else ""
+            line = f"{answer.model} {answer.variant} {answer.prompt_id}{end}"
+            shown.busy(f"{answer.model} · {answer.variant}")
+            shown.step(line, facts=tally.facts, quiet=not end)
+
+        def model(name: str, questions: int) -> None:
+            tally.rates.clear()
+            shown.busy(f"{name}: loading, then {questions} questions")
+
+        try:
+            return run(request, Progress(shown.note, started, model, answered))
+        except KeyboardInterrupt:
+            if folder and folder[0].is_dir():
+                shown.note(f"to go on from here: {command('touchstone', 'eval', '--resume', folder[0])}")
+            raise
+
+
+class _Tally:
+    """What a run's bar says of the answers so far."""
+
+    def __init__(self) -> None:
+        self.rates: list[float] = []
+        """Generated tokens per second of the model that is being asked."""
+        self._odd: Counter[str] = Counter()
+
+    def add(self, answer: Answer) -> None:
+        rate = None if answer.metrics is None else answer.metrics.gen_tps
+        if rate is not None:
+            self.rates.append(rate)
+        if answer.status not in ("ok", None):
+            self._odd[{"error": "failed", "truncated": "cut off"}.get(answer.status, answer.status)] += 1
+
+    @property
+    def facts(self) -> str:
+        from touchstone.statistics import median
+
+        rate = median(self.rates)
+        speed = [] if rate is None else [f"{rate:.1f} tokens/s"]
+        return ", ".join([*speed, *(f"{count} {word}" for word, count in sorted(self._odd.items()))])
 
 
 def conclude(outcome: Outcome) -> None:
     """The result on stdout, the next step on stderr; exit 1 if a model could not be asked at all."""
+    from touchstone.cli.terminal import command, printable
+
     counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome.answers.items()))
     click.echo(f"{outcome.bundle}: {sum(outcome.answers.values())} of {outcome.total} answers ({counts})")
+    click.echo(printable(speed_table(outcome.bundle)))
     if outcome.unasked:
-        note(f"{outcome.unasked} questions could not be asked; `touchstone eval --resume {outcome.bundle}` asks them")
+        resume = command("touchstone", "eval", "--resume", outcome.bundle)
+        note(f"{outcome.unasked} questions could not be asked; to ask them: {resume}")
         raise SystemExit(1)
-    note(f"next: touchstone judge --bundle {outcome.bundle}")
+    note(f"next: {command('touchstone', 'judge', '--bundle', outcome.bundle)}")
+
+
+def speed_table(bundle: Path) -> str:
+    """What each model's answers took, as text."""
+    from touchstone.bundle import open_bundle
+    from touchstone.cli.terminal import table
+
+    def seconds(value: float | None) -> str | None:
+        return None if value is None else f"{value:.2f} s"
+
+    def rate(value: float | None) -> str | None:
+        return None if value is None else f"{value:.1f}"
+
+    heads = ["answers", "failed", "cut off", "empty", "latency", "p95", "first token", "tokens/s", "load", "model"]
+    rows = [
+        [
+            speed.answers, speed.errors, speed.truncated, speed.empty, seconds(speed.latency_p50),
+            seconds(speed.latency_p95), seconds(speed.ttft_p50), rate(speed.gen_tps), seconds(speed.load_s),
+            speed.model,
+        ]
+        for speed in open_bundle(bundle).refresh().eval.speeds()
+    ]  # fmt: skip
+    return table(heads, rows, right=range(9))
