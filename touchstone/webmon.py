@@ -23,13 +23,14 @@ from pathlib import Path
 from posixpath import join, normpath
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfoNotFoundError
 
 import psutil
 
 from touchstone import events, judge_events, pages
 from touchstone.build import Made, Reach, all_outputs, outputs
 from touchstone.bundle import open_bundle
-from touchstone.i18n import LANGUAGES
+from touchstone.i18n import LANGUAGES, Words
 from touchstone.live.hub import Hub
 from touchstone.live.script import live_script
 from touchstone.live.server import listen
@@ -284,6 +285,10 @@ def _arguments(words: Sequence[str] | None) -> argparse.Namespace:
     given.lang = given.lang.split(",")
     if not set(given.lang) <= set(LANGUAGES):
         parser.error(f"--lang: choose from {', '.join(LANGUAGES)}")
+    try:
+        Words("en", given.timezone)
+    except (ValueError, OSError, ZoneInfoNotFoundError):
+        parser.error(f"--timezone {given.timezone}: no such time zone")
     return given
 
 
