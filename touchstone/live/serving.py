@@ -8,14 +8,16 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from touchstone.build import Builder, Options
+from touchstone.build import STATE_DIR, Builder, Options
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.live.hub import Hub
 from touchstone.live.presence import announced
 from touchstone.live.script import live_script
 from touchstone.live.server import Server, folder, listen
-from touchstone.live.watch import Changed, keep_building
+from touchstone.live.watch import Changed, Watched, keep_building
+from touchstone.render import own_templates
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,19 @@ class Serving:
     port: int = 8000
     allow: frozenset[str] = frozenset()
     poll: bool = False
+    config: Path | None = None
+    """The file that the options come from, and"""
+    options: Callable[[], Options] | None = None
+    """how to read them again when it changes. Raises TouchstoneError."""
 
 
 class Site:
     """A site that stays up to date: one builder, one hub."""
 
-    def __init__(self, options: Options, note: Callable[[str], None]) -> None:
+    def __init__(self, options: Options, how: Serving, note: Callable[[str], None]) -> None:
         self.builder = Builder(options)
         self.hub = Hub(secrets.token_hex(4))
+        self._how = how
         self._note = note
         self._said: set[str] = set()
         self._lock = threading.Lock()
@@ -46,6 +53,7 @@ class Site:
         """
         with self._lock:
             try:
+                self._reconfigure(changed)
                 # What failed may lie in pages that do not grow.
                 whole = changed is None or self.hub.fault is not None
                 grown = None if whole else self.builder.grow(changed or ())
@@ -59,6 +67,28 @@ class Site:
                 self._say(built.notes)
             self.hub.publish([*built.written, *built.removed])
             return grown is not None
+
+    def get(self, path: str) -> bytes | None:
+        """A file of the site; None if there is none."""
+        return folder(self.builder.options.out)(path)
+
+    def watched(self) -> Watched:
+        """What the site is made from."""
+        options = self.builder.options
+        sources = (options.runs, options.templates, options.docs, own_templates())
+        return Watched(
+            tuple(path.resolve() for path in sources if path is not None),
+            () if self._how.config is None else (self._how.config.resolve(),),
+            (options.out.resolve(), (options.state_home / STATE_DIR).resolve()),
+        )
+
+    def _reconfigure(self, changed: Changed | None) -> None:
+        unchanged = changed is not None and not changed & set(self.watched().files)
+        if self._how.options is None or (unchanged and self.hub.fault is None):
+            return
+        options = self._how.options()
+        if options != self.builder.options:
+            self.builder = Builder(options)
 
     def _fail(self, fault: str) -> bool:
         self._say([fault])
@@ -75,19 +105,21 @@ class Site:
 @contextmanager
 def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iterator[tuple[Server, Site]]:
     """A site that is built, watched and served while the context lasts. Raises TouchstoneError."""
-    site = Site(options, note)
+    site = Site(options, how, note)
     site.rebuild()
     try:
-        server = listen(how.host, how.port, folder(options.out), site.hub, live_script(), how.allow)
+        server = listen(how.host, how.port, site.get, site.hub, live_script(), how.allow)
     except OSError as error:
         raise MachineError(f"{how.host}:{how.port}: cannot listen here: {error.strerror or error}") from error
     if how.port and server.server_port != how.port:
         note(f"port {how.port} is in use; serving on {server.server_port} instead")
     server.lang = options.langs[0]
     stop = threading.Event()
-    folders = [path.resolve() for path in (options.runs, options.templates) if path is not None]
     watcher = threading.Thread(
-        target=keep_building, args=(folders, site.rebuild, stop), kwargs={"poll": how.poll}, daemon=True
+        target=keep_building,
+        args=(site.watched, site.rebuild, stop),
+        kwargs={"poll": how.poll, "note": note},
+        daemon=True,
     )
     with announced(options.state_home, server.url, options.runs) as token:
         server.token = token
