@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, Final
 
 import frontmatter
@@ -21,6 +22,7 @@ from touchstone.contracts.base import finite_or_none
 from touchstone.view import BundleView
 
 TYPE: Final = "judge_quality"
+MAX_FRONTMATTER: Final = 65_536
 MAX_TEXT: Final = 500
 """Characters of a name; what is longer is none."""
 
@@ -59,6 +61,12 @@ def split_frontmatter(text: str) -> tuple[dict[str, Any] | None, str]:
     except Exception:
         # Whatever a hostile text sets off in a YAML reader (RecursionError and MemoryError too), it is no frontmatter.
         return None, text
+
+
+def frontmatter_of(text: str) -> str:
+    """The leading `---` block alone, or as much of the text as shows that there is none."""
+    bounds = list(islice(_BOUNDARY.finditer(text), 2))
+    return text[: bounds[1].end()] + "\n" if len(bounds) == 2 else text[:MAX_FRONTMATTER]
 
 
 def parse_frontmatter(text: str) -> dict[str, Any] | None:
@@ -166,11 +174,16 @@ def quality_row(view: BundleView) -> JudgeQualityRow | None:
     fields = None if view.quality_md is None else parse_frontmatter(view.quality_md)
     if fields is None or fields.get("type") != TYPE:
         return None
+    return row_of(fields, view.name, view.judge_model)
+
+
+def row_of(fields: Mapping[str, Any], bundle: str, judge: str | None = None) -> JudgeQualityRow:
+    """The row that these fields make; `judge` is who judged where they do not say."""
     figures: dict[str, Any] = {name: _number(fields.get(name), *limits) for name, limits in _NUMBERS.items()}
     figures |= {name: _count(fields.get(name), *limits) for name, limits in _COUNTS.items()}
     figures |= {name: _text(fields.get(name)) for name in _TEXTS}
-    judge = _text(fields.get("judge_model")) or view.judge_model
-    return JudgeQualityRow(view.name, judge, created=_moment(fields.get("created")), **figures)
+    judge = _text(fields.get("judge_model")) or judge
+    return JudgeQualityRow(bundle, judge, created=_moment(fields.get("created")), **figures)
 
 
 def _known_first(*texts: str | None) -> tuple[tuple[bool, str], ...]:

@@ -5,15 +5,18 @@ The section helpers are shared with the request to the reference judge, so that 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
 from touchstone.contracts.base import Recommendation
+from touchstone.contracts.lines import Cell
 from touchstone.contracts.pack import Dimension, Pack
 from touchstone.i18n import UNKNOWN, Words
+from touchstone.jsonsource import visible
 from touchstone.scorecard import MasterRow, Safety
 from touchstone.view import BundleView
 
@@ -24,12 +27,15 @@ def frontmatter(fields: Mapping[str, Any]) -> str:
     return f"---\n{body}---\n"
 
 
+# Obsidian hides what stands between two `%%`, marks between two `==`, and plugins read `key:: value` as data.
+_SPECIAL: Final = re.compile(r"[\\`*_~\[\]<>|#$]|(?<=%)%|(?<==)=|(?<=:):|&(?=[#\w]+;)")
+_LEADING: Final = re.compile(r"^(\d{1,9})(?=[.)](\s|$))|^(?=[-+=])")
+
+
 def cell_text(text: str) -> str:
-    """Text for one cell of a Markdown table: one line, no column breaks, no markup that a model brought along."""
-    flat = " ".join(text.split())
-    for char in "\\|<>`*_[]":
-        flat = flat.replace(char, "\\" + char)
-    return flat
+    """Text as one line of Markdown, also in a table: no column breaks, no markup that a model brought along."""
+    flat = " ".join(visible(text).split())
+    return _LEADING.sub(r"\1\\", _SPECIAL.sub(r"\\\g<0>", flat))
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> str:
@@ -82,10 +88,11 @@ def quality_words(row: MasterRow, words: Words) -> str:
     return f"{text} ({words._('partial')})" if row.weighted.partial and row.weighted.pct is not None else text
 
 
-def section_master_scorecard(view: BundleView, words: Words) -> str:
-    """The table of cells, best first, and below it the judge's reasons for each."""
+def section_master_scorecard(view: BundleView, words: Words, only: Container[Cell] | None = None) -> str:
+    """The table of cells, best first, and below it the judge's reasons for each; of some cells only, if so wished."""
     pack = view.pack
-    if pack is None or not view.rows:
+    chosen = [row for row in view.rows if only is None or row.cell in only]
+    if pack is None or not chosen:
         return words._("Without a pack and without answers there is no scorecard.") + "\n"
     head = [
         words._("Model"),
@@ -98,8 +105,8 @@ def section_master_scorecard(view: BundleView, words: Words) -> str:
         words._("Mean score"),
     ]
     right = (3, *range(5, 7 + len(pack.dimensions)))
-    rows = [_master_line(row, pack, words) for row in view.rows]
-    return table(head, rows, right) + "\n" + "\n".join(_reasons(row, pack, words) for row in view.rows)
+    rows = [_master_line(row, pack, words) for row in chosen]
+    return table(head, rows, right) + "\n" + "\n".join(_reasons(row, pack, words) for row in chosen)
 
 
 def _score(row: MasterRow, dimension: Dimension) -> str:

@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import click
 
 from touchstone import __version__
-from touchstone.cli import build, check, demo, evaluate, judge, run, scorecard, serve
+from touchstone.cli import build, check, demo, evaluate, judge, judge_meta, run, scorecard, serve
 from touchstone.errors import TouchstoneError
 
 COMMANDS: Final = (
@@ -23,6 +23,7 @@ COMMANDS: Final = (
     judge.judge,
     run.run,
     scorecard.scorecard,
+    judge_meta.judge_meta,
     build.build,
     serve.serve,
     check.check,

@@ -24,9 +24,9 @@ from touchstone.judge_compare import (
     split_frontmatter,
 )
 from touchstone.judge_events import UNSCORED, Seen
+from touchstone.judge_words import figures
+from touchstone.judge_words import lead as quality_lead
 from touchstone.pages.common import is_replay, is_stale, prompt_titles, row_id, run_title, safety_phrase
-from touchstone.pages.quality import figures
-from touchstone.pages.quality import lead as quality_lead
 from touchstone.pages.result import lead
 from touchstone.report_md import quality_words, recommendation_words
 from touchstone.scorecard import NO, YES, MasterRow
