@@ -46,7 +46,8 @@ class _Member:
     """How long it had been away when it was last tried."""
     back_at: float = 0.0
     """When it is tried again."""
-    pause_s: float = FIRST_PAUSE_S
+    tries: int = 0
+    """In vain, since it is away."""
     reason: str = ""
     """Why it is away or gone, in a sentence for people."""
     gone: bool = False
@@ -65,12 +66,19 @@ class Pool:
         timeout_s: float = 300.0,
         on_note: Callable[[str], None] | None = None,
         sign: StopSign | None = None,
+        first_pause_s: float = FIRST_PAUSE_S,
+        longest_pause_s: float = LONGEST_PAUSE_S,
     ) -> None:
-        """At most `slots` questions at once for each of `urls`. Raises EndpointError for an address of no use."""
+        """At most `slots` questions at once for each of `urls`. Raises EndpointError for an address of no use.
+
+        A server that nobody reaches for `timeout_s`, the time that a call may take, is given up if there is no other.
+        """
         if not urls:
             raise ValueError("a pool needs at least one endpoint")
-        self._sign = sign or StopSign()
+        self._sign = StopSign() if sign is None else sign
         self._slots = slots
+        self._first_pause_s = first_pause_s
+        self._longest_pause_s = longest_pause_s
         self._timeout_s = timeout_s
         self._note = on_note or (lambda text: None)
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -133,7 +141,7 @@ class Pool:
                 self._missed(member, error)
             except ChatFailure as failure:
                 tried.add(member)
-                if not failure.passing or not self._ready(tried):
+                if not failure.passing or not self._others(tried):
                     raise
                 text = f"{member.endpoint.safe_url} does not answer as it should ({failure})"
                 self._missed(member, EndpointError(text, passing=True))
@@ -145,6 +153,12 @@ class Pool:
                 self._wake(1)
 
     # ── who is asked next ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _others(self, tried: set[_Member]) -> list[_Member]:
+        """Endpoints that answer, as far as is known, and have not failed with this question."""
+        return [
+            member for member in self._members if not member.gone and member.away_since is None and member not in tried
+        ]
 
     def _ready(self, without: set[_Member]) -> list[_Member]:
         """Endpoints that can take a question now; one that was away gets a single one at first."""
@@ -166,8 +180,7 @@ class Pool:
             if self._lost():
                 self._wake_all()
                 raise _nobody([member.reason for member in self._members])
-            # Where only those are left that failed with this very question, they get it once more.
-            if ready := self._ready(tried) or self._ready(set()):
+            if ready := self._ready(tried if self._others(tried) else set()):
                 member = min(ready, key=lambda member: (member.busy, member.given))
                 member.busy += 1
                 member.given += 1
@@ -201,16 +214,17 @@ class Pool:
             self._wake_all()
         elif first or now >= member.back_at:  # else it is left out already: several questions were under way
             member.away_s = now - since
-            member.back_at = now + member.pause_s
-            asyncio.get_running_loop().call_later(member.pause_s + _LATE_S, self._wake, 1)
-            member.pause_s = min(2 * member.pause_s, LONGEST_PAUSE_S)
+            pause = min(self._first_pause_s * 2.0 ** min(member.tries, 30), self._longest_pause_s)
+            member.tries += 1
+            member.back_at = now + pause
+            asyncio.get_running_loop().call_later(pause + _LATE_S, self._wake, 1)
             if first:
                 self._note(f"{error}; it is tried again from time to time")
 
     def _answered(self, member: _Member) -> None:
         if member.away_since is not None:
             self._note(f"{member.endpoint.safe_url} answers again")
-            member.away_since, member.away_s, member.back_at, member.pause_s = None, 0.0, 0.0, FIRST_PAUSE_S
+            member.away_since, member.away_s, member.back_at, member.tries = None, 0.0, 0.0, 0
             self._wake(self._slots)
 
     def _lost(self) -> bool:
