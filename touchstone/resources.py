@@ -1,4 +1,4 @@
-"""Files that ship inside the package: packs, judge prompts, the sample run."""
+"""Files that ship inside the package: packs, judge prompts, what `init` writes, the sample run."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def find_pack(name: str) -> Path:
 def prompt_template(kind: str, language: str) -> str:
     """The judge prompt `verdict` or `report` in `de` or `en`."""
     return (_folder("prompts") / f"{kind}.{language}.md").read_text(encoding="utf-8")
+
+
+def starter(name: str) -> str:
+    """A file that `touchstone init` writes."""
+    return (_folder("starter") / name).read_text(encoding="utf-8")
 
 
 def sample_runs() -> Path:

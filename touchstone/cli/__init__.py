@@ -14,10 +14,11 @@ from typing import Final, NoReturn
 import click
 
 from touchstone import __version__
-from touchstone.cli import build, check, demo, evaluate, judge, judge_meta, run, scorecard, serve
+from touchstone.cli import build, check, demo, evaluate, init, judge, judge_meta, run, scorecard, serve
 from touchstone.errors import TouchstoneError
 
 COMMANDS: Final = (
+    init.init,
     demo.demo,
     evaluate.evaluate,
     judge.judge,
