@@ -18,6 +18,7 @@ import frontmatter
 from frontmatter.default_handlers import YAMLHandler
 
 from touchstone import yamlsource
+from touchstone.agreement import MIN_PAIRS
 from touchstone.contracts.base import finite_or_none
 from touchstone.view import BundleView
 
@@ -196,12 +197,20 @@ def judge_quality_rows(views: Iterable[BundleView]) -> list[JudgeQualityRow]:
     return sorted(rows, key=lambda row: _known_first(row.pack, row.bundle, row.judge_model))
 
 
+def trusted(row: JudgeQualityRow) -> bool:
+    """Whether there is evidence that the judge looks at the answers: enough pairs, and better than a constant."""
+    return row.pairs is not None and row.pairs >= MIN_PAIRS and row.skill is not None and row.skill > 0
+
+
 LOWEST_WINS: Final = ("mean_abs_delta",)
+EARNED: Final = ("skill", "qwk")
+"""Won only by a judge that is trusted: a constant one may well be closest."""
 HIGHEST_WINS: Final = (
     "names_improvement_rate",
     "cites_evidence_rate",
     "justifies_level_rate",
     "catches_safety_rate",
+    *EARNED,
 )
 
 
@@ -233,7 +242,8 @@ def _winners(pack: str | None, rows: list[JudgeQualityRow]) -> dict[str, str | N
     metrics = {**dict.fromkeys(LOWEST_WINS, -1), **dict.fromkeys(HIGHEST_WINS, 1)}
     if pack is None or len(rows) < 2:
         return dict.fromkeys(metrics)
-    return {metric: _leader(metric, sign, rows) for metric, sign in metrics.items()}
+    earnest = [row for row in rows if trusted(row)]
+    return {metric: _leader(metric, sign, earnest if metric in EARNED else rows) for metric, sign in metrics.items()}
 
 
 def _leader(metric: str, sign: int, rows: list[JudgeQualityRow]) -> str | None:

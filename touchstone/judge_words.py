@@ -88,21 +88,14 @@ def _missed(row: JudgeQualityRow, words: Words) -> str:
     )
 
 
-def trusted(row: JudgeQualityRow) -> bool:
-    """Whether there is evidence that the judge looks at the answers: enough pairs, and better than a constant."""
-    return row.pairs is not None and row.pairs >= MIN_PAIRS and row.skill is not None and row.skill > 0
-
-
 def doubt(row: JudgeQualityRow, words: Words) -> str:
     """Why a judge is not trusted; empty where it is, and for files too old to tell."""
-    if row.pairs is None:
-        return ""
-    if row.pairs < MIN_PAIRS:
+    if row.pairs is not None and row.pairs < MIN_PAIRS:
         return words._("fewer than %(n)s pairs", n=MIN_PAIRS)
-    if row.skill is None:
-        return words._("the reference gives one score throughout")
-    if row.skill <= 0:
+    if row.skill is not None and row.skill <= 0:
         return words._("no better than always answering %(score)s", score=words.number(row.constant_score))
+    if row.skill is None and row.pairs is not None:
+        return words._("the reference gives one score throughout")
     return ""
 
 

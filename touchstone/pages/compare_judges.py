@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from touchstone.agreement import INTERVAL_PAIRS, MIN_PAIRS
 from touchstone.i18n import UNKNOWN, Words
-from touchstone.judge_compare import (
-    JudgeQualityRow,
-    PackGroup,
-    group_by_pack,
-    judge_quality_rows,
-)
+from touchstone.judge_compare import JudgeQualityRow, PackGroup, group_by_pack, judge_quality_rows
+from touchstone.judge_words import coverage, doubt, real
+from touchstone.pages.bias_plot import bias_plot
 from touchstone.pages.common import Link
 from touchstone.pages.compare import PackKey, pack_heads
+from touchstone.pages.judge_advice import advice, faced, faced_words
 from touchstone.pages.lineage import eval_names
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
@@ -63,12 +62,13 @@ def _pages(groups: list[PackGroup]) -> list[list[Part]]:
 
 def _context(site: Site, number: int, parts: list[Part], more: bool, words: Words) -> Mapping[str, Any]:
     heads = pack_heads(site, words)
-    homes = {bundle.name: site.home(bundle) for bundle in site.bundles}
+    bundles = {bundle.name: bundle for bundle in site.bundles}
     shared = _shared(site, heads, words) if number == 1 else []
+    groups = [_group(site, part, place, heads, bundles, words) for place, part in enumerate(parts, 1)]
     return {
-        "lead": _lead(parts, shared, heads, words),
+        "lead": _lead(groups, shared, words),
         "columns": [(column.label(words), column.hint(words)) for column in COLUMNS],
-        "groups": [_group(part, heads, homes, words) for part in parts],
+        "groups": groups,
         "shared": shared,
         "models": Link("compare/index.html"),
         "number": number,
@@ -77,37 +77,18 @@ def _context(site: Site, number: int, parts: list[Part], more: bool, words: Word
     }
 
 
-def _lead(parts: list[Part], shared: list[dict[str, Any]], heads: dict[PackKey, dict[str, Any]], words: Words) -> str:
-    """What can be said first: who is closest to the reference, else how far judges are apart."""
-    for part in parts:
-        key = part.group.winners["mean_abs_delta"]
-        best = next((row for row in part.group.rows if row.key == key), None)
-        if best is not None:
-            return _closest(best, _head(part.group, heads, words)["title"], words)
-    if parts:
-        count = sum(part.stop - part.start for part in parts)
-        return words.n_(
-            "%(n)s judging was checked against a reference; no two can be told apart yet.",
-            "%(n)s judgings were checked against a reference; no judge is clearly ahead.",
-            count,
-        )
+def _lead(groups: list[dict[str, Any]], shared: list[dict[str, Any]], words: Words) -> str:
+    """What can be said first: which judge to use for the first pack, else how far judges are apart."""
+    for group in groups:
+        if group["pack"] is not None:
+            return f"{group['head']['title']}: {group['advice']}"
+    if groups:
+        return words._("No file here says which pack it is about, so no judge can be compared.")
     if shared:
         return words._(
             "No judge has been checked against a reference yet. Below: how judges differ on the same answers."
         )
     return words._("No judge has been checked against a reference yet.")
-
-
-def _closest(row: JudgeQualityRow, pack: str, words: Words) -> str:
-    text = words._(
-        "%(pack)s: %(judge)s is closest to the reference, %(delta)s points away on average.",
-        judge=row.judge_model or UNKNOWN,
-        pack=pack,
-        delta=words.number(row.mean_abs_delta, 2),
-    )
-    if row.skill is not None and row.skill <= 0 and row.constant_score is not None:
-        text += " " + words._("But always answering %(score)s would do as well.", score=row.constant_score)
-    return text
 
 
 # -- against a reference
@@ -137,6 +118,30 @@ def _constant(row: JudgeQualityRow, words: Words) -> str:
     )
 
 
+def _few(row: JudgeQualityRow) -> bool:
+    """Whether the single differences are all there is to say."""
+    return row.pairs is not None and row.pairs < MIN_PAIRS
+
+
+def _skill(row: JudgeQualityRow, words: Words) -> str:
+    return UNKNOWN if _few(row) else real(row.skill, words)
+
+
+def _kappa(row: JudgeQualityRow, words: Words) -> str:
+    return UNKNOWN if _few(row) else real(row.qwk, words)
+
+
+def _certainty(row: JudgeQualityRow, words: Words) -> str:
+    """The interval of kappa, or why there is none."""
+    if _few(row):
+        return words._("fewer than %(n)s pairs", n=MIN_PAIRS)
+    if row.qwk is None or row.pairs is None:
+        return ""
+    if row.qwk_low is not None and row.qwk_high is not None:
+        return words._("%(low)s to %(high)s", low=real(row.qwk_low, words), high=real(row.qwk_high, words))
+    return words._("indicative") if row.pairs < INTERVAL_PAIRS else words._("too few models")
+
+
 def _missed(row: JudgeQualityRow, words: Words) -> str:
     if row.ko_missed is None or row.ko_hits is None:
         return UNKNOWN
@@ -144,14 +149,8 @@ def _missed(row: JudgeQualityRow, words: Words) -> str:
     return words._("%(missed)s of %(total)s", missed=words.number(row.ko_missed), total=total)
 
 
-def _pairs(row: JudgeQualityRow, words: Words) -> str:
-    if row.pairs is None or row.pairs_expected is None:
-        return words.number(row.pairs)
-    return f"{words.number(row.pairs)}/{words.number(row.pairs_expected)}"
-
-
 COLUMNS: Final = (
-    Column("pairs", lambda w: w._("Pairs"), lambda w: w._("scored by both"), _pairs),
+    Column("pairs", lambda w: w._("Pairs"), lambda w: w._("of those expected"), coverage),
     Column(
         "mean_abs_delta",
         lambda w: w._("Mean distance"),
@@ -159,6 +158,15 @@ COLUMNS: Final = (
         lambda row, w: w.number(row.mean_abs_delta, 2),
         _constant,
     ),
+    Column("skill", lambda w: w._("Skill"), lambda w: w._("against the best constant; 1 is perfect"), _skill),
+    Column("qwk", lambda w: w._("Kappa"), lambda w: w._("quadratic, with its interval"), _kappa, _certainty),
+    Column(
+        "bias",
+        lambda w: w._("Bias"),
+        lambda w: w._("− stricter, + milder"),
+        lambda row, w: w.signed(row.bias),
+    ),
+    Column("ko_missed", lambda w: w._("Knock-outs missed"), lambda w: w._("of the reference's"), _missed),
     Column(
         "names_improvement_rate",
         lambda w: w._("Names the improvement"),
@@ -168,29 +176,47 @@ COLUMNS: Final = (
     Column("cites_evidence_rate", lambda w: w._("Cites evidence"), lambda w: "", _rate("cites_evidence_rate")),
     Column("justifies_level_rate", lambda w: w._("Justifies the level"), lambda w: "", _rate("justifies_level_rate")),
     Column("catches_safety_rate", lambda w: w._("Sees safety"), lambda w: "", _rate("catches_safety_rate")),
-    Column("ko_missed", lambda w: w._("Knock-outs missed"), lambda w: w._("of the reference's"), _missed),
 )
 
 
-def _group(part: Part, heads: dict[PackKey, dict[str, Any]], homes: dict[str, str], words: Words) -> dict[str, Any]:
+def _group(
+    site: Site,
+    part: Part,
+    place: int,
+    heads: dict[PackKey, dict[str, Any]],
+    bundles: Mapping[str, BundleView],
+    words: Words,
+) -> dict[str, Any]:
     group = part.group
+    rows = group.rows[part.start : part.stop]
+    comparisons = faced(group, bundles)
     return {
         "pack": group.pack,
         "head": _head(group, heads, words),
         "reference": group.reference,
-        "alone": group.pack is not None and len(group.rows) == 1,
         "continued": part.start > 0,
         "outdated": any(row.pairs is None for row in group.rows),
         "won": any(group.winners.values()),
-        "rows": [
-            {
-                "judge": row.judge_model,
-                "bundle": row.bundle,
-                "link": Link(homes[row.bundle] + "judge-quality/index.html"),
-                "cells": [_cell(column, row, group, words) for column in COLUMNS],
-            }
-            for row in group.rows[part.start : part.stop]
-        ],
+        "advice": advice(group, comparisons, words),
+        "faced": [faced_words(each, group.rows, words) for each in comparisons] if part.start == 0 else [],
+        "plot": bias_plot(rows, bundles, f"bias-{place}", words) if group.pack is not None else None,
+        "rows": [_row(site, row, group, bundles, words) for row in rows],
+    }
+
+
+def _row(
+    site: Site, row: JudgeQualityRow, group: PackGroup, bundles: Mapping[str, BundleView], words: Words
+) -> dict[str, Any]:
+    bundle = bundles[row.bundle]
+    notes = [doubt(row, words)]
+    if row.judge_model in {cell.model for cell in bundle.keys.cells}:
+        notes.append(words._("is itself among the judged models"))
+    return {
+        "judge": row.judge_model,
+        "bundle": row.bundle,
+        "link": Link(site.home(bundle) + "judge-quality/index.html"),
+        "notes": [note for note in notes if note],
+        "cells": [_cell(column, row, group, words) for column in COLUMNS],
     }
 
 
