@@ -16,7 +16,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-VERSION: Final = 1
+import yaml
+
+VERSION: Final = 2
 
 _TEXT: Final = """
     the a this each that answer model question user plan step list morning doctor dose risk reason help first then
@@ -112,7 +114,7 @@ def _pack(shape: Shape) -> str:
         "variants": variants,
         "prompts": prompts,
     }
-    return json.dumps(pack, indent=1)  # JSON is YAML
+    return yaml.safe_dump(pack, sort_keys=False)
 
 
 def _manifest(shape: Shape, number: int) -> str:
