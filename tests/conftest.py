@@ -26,8 +26,8 @@ class Cli:
         kept = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         return {**kept, "NO_COLOR": "1", "PYTHONWARNINGS": "error", **(extra or {})}
 
-    def start(self, *args: str, env: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-        """The command as a running process."""
+    def start(self, *args: str, env: Mapping[str, str] | None = None, group: bool = False) -> subprocess.Popen[str]:
+        """The command as a running process; `group`: in a process group of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", "touchstone", *args],
             cwd=self.home,
@@ -37,6 +37,7 @@ class Cli:
             stderr=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            process_group=0 if group else None,
         )
 
     def __call__(self, *args: str, code: int | None = 0, env: Mapping[str, str] | None = None) -> Done:

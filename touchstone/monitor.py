@@ -92,8 +92,8 @@ class Monitor:
         """On a terminal, keep our page until Ctrl-C or until its process ends."""
         if not self._shown or self._thread is None or not _on_terminal() or not self._thread.is_alive():
             return
-        self._note("the page stays until Ctrl-C")
         with suppress(KeyboardInterrupt):
+            self._note("the page stays until Ctrl-C")
             while self._thread.is_alive():
                 # In short waits: without a timeout Windows would not let Ctrl-C through.
                 self._thread.join(0.5)
