@@ -107,7 +107,7 @@ def _parser() -> MarkdownIt:
         ("heading_open", _heading_open),
         ("fence", _code),
         ("code_block", _code),
-        ("table_open", lambda *_: '<div class="scroll" tabindex="0"><table class="t">\n'),
+        ("table_open", lambda *_: '<div class="scroll" tabindex="0"><table>\n'),
         ("table_close", lambda *_: "</table></div>\n"),
         ("th_open", _cell),
         ("td_open", _cell),

@@ -32,7 +32,7 @@ Near = tuple[docs.Page | None, docs.Page | None]
 def _inputs(site: Site, page: docs.Page, near: Near) -> str:
     texts = sorted((lang, doc.sha) for lang, doc in page.texts.items())
     titles = [[doc.parsed.title for doc in each.texts.values()] if each else None for each in near]
-    return hash8(repr((texts, titles))) + f"-{site.docs.shape}-{site.shape}"
+    return hash8(repr((texts, titles))) + f"-{site.docs.shape}-{site.langs}-{site.base_url}"
 
 
 def _context(site: Site, page: docs.Page, near: Near, words: Words) -> Mapping[str, Any]:
@@ -48,7 +48,7 @@ def _context(site: Site, page: docs.Page, near: Near, words: Words) -> Mapping[s
         "at_home": page.path == INDEX,
         "previous": previous,
         "next": following,
-        "list": _titles(site, words) if page.path == INDEX else [],
+        "list": _left_out(site, page, doc, words) if page.path == INDEX else [],
     }
 
 
@@ -59,6 +59,13 @@ def _link(site: Site, page: docs.Page, words: Words) -> dict[str, Any]:
 
 def _titles(site: Site, words: Words) -> list[dict[str, Any]]:
     return [_link(site, page, words) for page in site.docs.pages if page.path != INDEX]
+
+
+def _left_out(site: Site, page: docs.Page, doc: docs.Doc, words: Words) -> list[dict[str, Any]]:
+    """The pages that the first one does not lead to itself."""
+    targets = (site.docs.target(page, words.lang, doc, link) for link in doc.parsed.links)
+    led = {target[0] for target in targets if target is not None}
+    return [each for each in _titles(site, words) if each["path"] not in led]
 
 
 def _list(site: Site, words: Words) -> Mapping[str, Any]:
