@@ -9,8 +9,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from tests.standin import Brain, StandIn
+
+# A busy machine is no fault.
+settings.register_profile("touchstone", deadline=None)
+settings.load_profile("touchstone")
 
 ROOT = Path(__file__).parent.parent
 

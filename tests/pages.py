@@ -28,6 +28,18 @@ class Html:
         return {element.tag for element in self.root.iter() if isinstance(element.tag, str)}
 
     @property
+    def foreign(self) -> list[str]:
+        """Elements that no page of ours has, and scripts other than ours, as text."""
+        never = {"img", "iframe", "object", "embed", "form", "base"}
+        scripts = [
+            element
+            for element in self.all("script")
+            if not element.attrib.get("src", "").endswith("assets/tables.js") or (element.text or "").strip()
+        ]
+        odd = [element for element in self.root.iter() if element.tag in never]
+        return [f"{element.tag} {element.attrib}" for element in [*scripts, *odd]]
+
+    @property
     def ids(self) -> list[str]:
         return [element.attrib["id"] for element in self.root.iter() if "id" in element.attrib]
 

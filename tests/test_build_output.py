@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import MANIFEST, PACK, answer, append, bundle, report, start, verdict
-from touchstone.build import GENERATOR, STATE_DIR, Builder, Built, Options, build
+from touchstone.build import Builder, Built, build
 from touchstone.errors import MachineError, TouchstoneError
+from touchstone.options import Options
+from touchstone.output import GENERATOR, STATE_DIR
 from touchstone.site import batches, relative
 
 links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")

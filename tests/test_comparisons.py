@@ -14,10 +14,11 @@ import yaml
 
 from tests.making import PACK, make_bundle, write_lines
 from tests.pages import Html
-from touchstone.build import Options, build
+from touchstone.build import build
 from touchstone.bundle import BundleState, open_bundle
 from touchstone.events import ModelSpeed
 from touchstone.i18n import Words
+from touchstone.options import Options
 from touchstone.pages.eval import CHART_MODELS, latency_chart, rate_chart
 from touchstone.pages.lineage import eval_names, one_per_eval
 from touchstone.pages.ranking import agreement, ranking, ranking_words

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.making import make_bundle, write_lines
-from touchstone.build import Options, build
+from touchstone.build import build
+from touchstone.options import Options
 from touchstone.pages.data import TABLES, _cell, _plain
 
 FORMULA = '=HYPERLINK("http://x.example","click")'

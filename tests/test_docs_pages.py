@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.conftest import Cli
 from tests.pages import dead_links, html_pages
-from touchstone.build import Builder, Options
+from touchstone.build import Builder
 from touchstone.docs import Doc, Docs, Picture, anchor, parse
+from touchstone.options import Options
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d494844520000000100000001080000000000376ef9240000000a49444154789c6360000000020001"

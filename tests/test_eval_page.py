@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from tests.builders import Line, answer, append, bundle
 from tests.pages import Html
-from touchstone.build import Options
 from touchstone.build import build as write_site
 from touchstone.i18n import Words
 from touchstone.load import LoadFold, Resources
+from touchstone.options import Options
 from touchstone.pages.load import BAND, HEIGHT, TOP, WIDTH, panel
 
 WORDS = Words("en")

@@ -55,7 +55,7 @@ def ask(
 def test_pages_are_served_with_the_live_script(served: tuple[Server, Path], target: str) -> None:
     status, headers, body = ask(served[0], target)
     assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
-    assert headers["Cache-Control"] == "no-store" and headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-cache" and headers["X-Content-Type-Options"] == "nosniff"
     found = re.search(rb'<script src="/-/live.js" data-build="s-0" [^>]* defer></script></head>', body)
     assert found is not None and body.replace(found[0], b"</head>") == PAGE
 

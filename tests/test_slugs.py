@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.builders import PACK, bundle
-from touchstone.build import Options, build
+from touchstone.build import build
+from touchstone.options import Options
 from touchstone.slugs import hash8, hash64, is_plain, reduced, slugs
 
 

@@ -307,7 +307,8 @@ def test_a_bundle_is_shown_from_what_is_there(tmp_path: Path) -> None:
 
 
 def test_an_output_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None:
-    from touchstone.build import Options, build
+    from touchstone.build import build
+    from touchstone.options import Options
 
     make_bundle(tmp_path / "runs" / "r")
     out = tmp_path / "out"
@@ -330,7 +331,8 @@ def test_an_output_folder_that_is_not_ours_is_left_alone(tmp_path: Path) -> None
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
 def test_a_link_in_the_output_does_not_lead_us_out(tmp_path: Path) -> None:
-    from touchstone.build import Options, build
+    from touchstone.build import build
+    from touchstone.options import Options
 
     make_bundle(tmp_path / "runs" / "r")
     (tmp_path / "out").mkdir()

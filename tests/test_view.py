@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from touchstone.contracts.manifest import parse_manifest
 from touchstone.contracts.pack import parse_pack
 from touchstone.events import EvalFold
 from touchstone.jsonsource import parse_model
-from touchstone.judge_events import JudgeFold, read_event
+from touchstone.judge_events import JudgeFold, VerdictEvent, read_event
 from touchstone.keys import KeyIndex
 from touchstone.view import KEPT_PROBLEMS, BundleView, Problems
 
@@ -31,6 +31,12 @@ class NoTexts:
 
     def verdict(self, number: int) -> None:
         return None
+
+    def answers(self, numbers: Sequence[int]) -> list[Answer | None]:
+        return [None for _ in numbers]
+
+    def verdicts(self, numbers: Sequence[int]) -> list[Verdict | VerdictEvent | None]:
+        return [None for _ in numbers]
 
 
 def view(

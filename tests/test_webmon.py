@@ -22,8 +22,9 @@ from tests.making import make_bundle, write_lines
 from tests.pages import html_pages
 from tests.watching import Tab, answers, ask, page, watching
 from touchstone import events, judge_events, webmon
-from touchstone.build import Options, build
+from touchstone.build import build
 from touchstone.live.hub import Hub
+from touchstone.options import Options
 from touchstone.webmon import Pages
 
 MONITOR = "runs/r/judge/index.html"

@@ -1,240 +1,47 @@
-"""The site on disk: reads the runs, plans, renders, writes what changed and removes what has no source any more.
+"""The site, again and again: finds out which runs changed, has their pages made, then those over all runs.
 
-Only files that an earlier build wrote are ever removed; the state that lists them lies in `.touchstone/`, keyed by the
-output folder. An output folder with files that are not ours is refused, not emptied.
+A run that did not change is not read: what the pages over all runs need of it was kept. Runs know nothing of each
+other while their pages are made, so several processes share them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from collections import ChainMap
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, assert_never
+from typing import Any, Final
 
-import psutil
-
-from touchstone import pages
-from touchstone.bundle import LOGS, BundleState
+from touchstone import making, pages, summary
+from touchstone.bundle import LOGS, BundleState, pack_in
 from touchstone.docs import Docs
 from touchstone.docs_files import DocsFolder
-from touchstone.errors import MachineError, TouchstoneError
-from touchstone.i18n import Words
+from touchstone.errors import TouchstoneError
+from touchstone.making import Done, Job, Made, Settings, Tally, code_fingerprint, outputs, write_all
+from touchstone.options import Options
+from touchstone.output import Kept, Output
 from touchstone.render import Renderer
-from touchstone.site import File, Page, Site
-from touchstone.store.bundles import find_bundles
-from touchstone.store.write import machine_error, replace_file, retry_locked
+from touchstone.site import Place, Site, age
+from touchstone.store.bundles import Found, find_bundles, signature
 from touchstone.view import BundleView
 
-GENERATOR: Final = b'<meta name="generator" content="touchstone'
-"""Stands in every page we write; its presence in index.html says that the folder is ours."""
-STATE_DIR: Final = ".touchstone"
-_HALF_WRITTEN: Final = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
-"""What `replace_file` writes before it renames."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """What `touchstone build` was asked for."""
-
-    runs: Path
-    out: Path
-    langs: tuple[str, ...] = ("en",)
-    base_url: str | None = None
-    timezone: str | None = None
-    templates: Path | None = None
-    docs: Path | None = None
-    """Folder of Markdown files that become pages."""
-    force: bool = False
-    state_home: Path = field(default_factory=Path.cwd)
-    """The folder whose `.touchstone/` holds the state between builds."""
+KEPT_STATES: Final = 8
+"""Runs that stay in memory, so that one that grows need not be read again."""
+WORTH_SHARING: Final = 4_000_000
+"""Bytes of logs from which a further process earns its start."""
 
 
 @dataclass(slots=True)
-class Built:
+class Built(Tally):
     """What a build did."""
 
-    written: list[str] = field(default_factory=list)
-    unchanged: int = 0
     removed: list[str] = field(default_factory=list)
-    bytes: int = 0
-    """Of all pages and files of the site."""
     runs: int = 0
     notes: list[str] = field(default_factory=list)
     """What a person should know: unreadable bundles, broken lines; one line each."""
-
-
-def view_notes(view: BundleView) -> Iterator[str]:
-    """What is odd about a bundle, a line each."""
-    for name, problems in view.problems.items():
-        line, reason = problems.first[0]
-        more = f" (and {problems.count - 1} more)" if problems.count > 1 else ""
-        yield f"{view.name}/{name}:{line}: {reason}{more}"
-    yield from (f"{view.name}: {note}" for note in view.notes)
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """One path of the site and the way to its bytes."""
-
-    path: str
-    content: Callable[[], bytes]
-    inputs: str | None = None
-    """While it stays, so do the bytes; None: they have to be made to know."""
-
-
-def outputs(items: Iterable[Page | File], site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
-    """Every path that these pages and files have, in every language."""
-    words = [Words(lang, timezone) for lang in site.langs]
-    for item in items:
-        match item:
-            case File():
-                yield Made(item.path, item.content)
-            case Page():
-                for each in words[:1] if item.once else words:
-                    path = site.lang_root(each.lang) + item.path
-                    inputs = None if item.inputs is None else f"{item.inputs}-{renderer.fingerprint}"
-                    yield Made(path, _rendered(renderer, item, site, each), inputs)
-            case _:
-                assert_never(item)
-
-
-def all_outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
-    """Every path of the site."""
-    yield from outputs(pages.plan(site), site, renderer, timezone)
-    for path, data in renderer.assets().items():
-        yield Made(path, partial(bytes, data))
-
-
-def _rendered(renderer: Renderer, page: Page, site: Site, words: Words) -> Callable[[], bytes]:
-    return lambda: renderer.render(page, site, words).encode("utf-8")
-
-
-class Output:
-    """The output folder, and the list of what we wrote there."""
-
-    def __init__(self, options: Options) -> None:
-        self.root = options.out
-        key = hashlib.sha256(str(options.out.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
-        self._state = options.state_home / STATE_DIR / f"build-{key}.json"
-        self.known = self._load()
-        """Paths that we wrote here; None if nobody remembers."""
-        self._check(options)
-
-    def _load(self) -> set[str] | None:
-        try:
-            data = json.loads(self._state.read_text(encoding="utf-8"))
-            if data["out"] != str(self.root.resolve()):
-                return None
-            return {str(path) for path in data["files"] if _inside(str(path))}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return None
-
-    def _check(self, options: Options) -> None:
-        runs, out = options.runs.resolve(), self.root.resolve()
-        if runs == out or runs in out.parents or out in runs.parents:
-            raise TouchstoneError(f"{options.out}: runs and output must not contain each other; choose another --out")
-        if out.exists() and not out.is_dir():
-            raise TouchstoneError(f"{options.out}: is a file, not a folder; choose another --out")
-        if self.known is None and out.is_dir() and not options.force and not self._ours(out):
-            raise TouchstoneError(
-                f"{options.out}: holds files that touchstone did not make; "
-                "choose an empty folder, or add --force to build into this one (your files stay)"
-            )
-
-    @staticmethod
-    def _ours(out: Path) -> bool:
-        names = [path.name for path in out.iterdir()]
-        if all(name.startswith(".") or name.upper().startswith("README") for name in names):
-            return True
-        with suppress(OSError):
-            return GENERATOR in (out / "index.html").read_bytes()[:4096]
-        return False
-
-    def write(self, path: str, data: bytes) -> bool:
-        """Write `data` if the file holds anything else; True if it was written."""
-        target = self.root / path
-        try:
-            if not target.is_symlink() and target.is_file() and target.read_bytes() == data:
-                return False
-            if not target.parent.resolve().is_relative_to(self.root.resolve()):
-                raise MachineError(f"{target}: a link in the output folder leads out of it; remove the link")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(target, data)
-        except OSError as error:
-            raise machine_error(target, error) from error
-        return True
-
-    def remove(self, path: str) -> None:
-        """Remove a file that we wrote, and folders that it leaves empty; nothing behind a link that leads elsewhere."""
-        target = self.root / path
-        if not target.parent.resolve().is_relative_to(self.root.resolve()):
-            return
-        if target.is_dir() and not target.is_symlink():
-            return
-        try:
-            retry_locked(target.unlink)
-        except (FileNotFoundError, NotADirectoryError):
-            pass
-        except OSError as error:
-            raise machine_error(target, error) from error
-        for folder in target.parents:
-            if folder == self.root:
-                break
-            try:
-                folder.rmdir()
-            except OSError:
-                break
-
-    def claim(self, paths: Iterable[str]) -> None:
-        """Remember what is about to be written, so that a build that dies half-way leaves no orphans."""
-        wanted = set(paths)
-        if self.known is None or not wanted <= self.known:
-            self.known = wanted | (self.known or set())
-            self._save()
-
-    def claim_more(self, paths: Iterable[str]) -> None:
-        """Remember a few more paths."""
-        if self.known is None or not self.known.issuperset(paths := list(paths)):
-            self.known = {*paths, *(self.known or ())}
-            self._save()
-
-    def keep_only(self, paths: Iterable[str]) -> list[str]:
-        """Remove what we wrote earlier and is no longer part of the site. Returns what was removed."""
-        wanted = set(paths)
-        gone = sorted((self.known or set()) - wanted)
-        for path in gone:
-            self.remove(path)
-        if gone or self.known is None:
-            self.known = wanted
-            self._save()
-        return gone
-
-    def sweep(self) -> None:
-        """Remove the half-written files of builds that were killed."""
-        for folder in {(self.root / path).parent for path in self.known or ()}:
-            with suppress(OSError):
-                for entry in list(os.scandir(folder)):
-                    found = _HALF_WRITTEN.fullmatch(entry.name)
-                    if found is not None and not psutil.pid_exists(int(found[1])):
-                        self.remove((folder / entry.name).relative_to(self.root).as_posix())
-
-    def _save(self) -> None:
-        text = json.dumps({"out": str(self.root.resolve()), "files": sorted(self.known or ())}, indent=0)
-        try:
-            self._state.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._state, text.encode("utf-8"))
-        except OSError as error:
-            raise machine_error(self._state, error) from error
-
-
-def _inside(path: str) -> bool:
-    return bool(path) and not path.startswith("/") and ".." not in path.split("/") and "\\" not in path
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +57,56 @@ class Reach:
         return cls(view.judge.done > 0, view.keys.slots > 0, view.documents)
 
 
+@dataclass(slots=True)
+class Run:
+    """What is known of one run and its pages."""
+
+    signature: str
+    place: Place
+    notes: list[str]
+    summary: str | None
+    """As JSON; None: it cannot be kept beyond this process."""
+    kept: dict[str, Kept]
+    view: BundleView | None = None
+    """As the pages over all runs see it."""
+
+    def as_json(self) -> dict[str, Any]:
+        files = {path: [kept.size, kept.changed, kept.inputs] for path, kept in self.kept.items()}
+        return {
+            "signature": self.signature,
+            "place": self.place,
+            "notes": self.notes,
+            "summary": self.summary,
+            "files": files,
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Run | None:
+        """None for what is none of ours."""
+        try:
+            kept = {
+                str(path): Kept(int(size), int(changed), inputs)
+                for path, (size, changed, inputs) in data["files"].items()
+            }
+            run = cls(
+                str(data["signature"]),
+                Place(*data["place"]),
+                [str(note) for note in data["notes"]],
+                data["summary"],
+                kept,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        return run if isinstance(run.summary, str) else None
+
+    def recall(self, path: Path) -> BundleView | None:
+        """The run as the pages over all runs see it; None if that is no longer known."""
+        if self.view is None and self.summary is not None:
+            known = summary.load(self.summary)
+            self.view = None if known is None else summary.recall(known, pack_in(path))
+        return self.view
+
+
 class Builder:
     """Builds the site, again and again: what it read stays read, and only what changed is written.
 
@@ -262,41 +119,224 @@ class Builder:
         self.options = options
         self._check_runs()
         self.output = Output(options)
-        self._states: dict[Path, BundleState] = {}
-        self._kept: dict[str, tuple[str, int]] = {}
-        """Path to the inputs that its page was made from, and its size."""
-        self._site: Site | None = None
-        self._renderer: Renderer | None = None
-        self._reach: dict[Path, Reach] = {}
         self._docs = None if options.docs is None else DocsFolder(options.docs, options.langs)
-        self._folders: dict[Path, Path] = {}
-        """Resolved folder of a bundle to the one that we call it by."""
+        self._renderer: Renderer | None = None
+        self._made_for = ""
+        """Stands for all that every page is made with: templates, languages, options, code."""
+        self._runs: dict[str, Run] = {}
+        self._wide: dict[str, Kept] = {}
+        self._wide_for = ""
+        """Stands for all that the pages over all runs were made from."""
+        self._states: dict[Path, BundleState] = {}
+        self._reach: dict[Path, Reach] = {}
+        self._folders: dict[Path, Found] = {}
+        """Resolved folder of a bundle to the bundle."""
+        self._site: Site | None = None
 
     def _check_runs(self) -> None:
         runs = self.options.runs
         if not runs.is_dir():
             raise TouchstoneError(f"{runs}: no such folder; run `touchstone eval` first, or name it with --runs")
 
+    # -- everything
+
     def update(self) -> Built:
         """Bring the output up to date. Raises TouchstoneError; broken lines and bundles are notes, not errors."""
         self._check_runs()
-        views, notes = self._views()
-        for view in views:
-            notes.extend(view_notes(view))
-        built = Built(runs=len(views), notes=notes)
+        self.output.forget()
+        renderer = self._fresh_renderer()
+        built = Built()
         docs, said = (Docs(), []) if self._docs is None else self._docs.read()
-        notes.extend(said)
-        site = Site(tuple(views), self.options.langs, self.options.base_url, docs)
-        renderer = self._renderer = self._fresh_renderer()
-        planned = list(all_outputs(site, renderer, self.options.timezone))
-        self.output.claim(made.path for made in planned)
-        if not self._kept:
-            self.output.sweep()
-        before, self._kept = self._kept, {}
-        self._make(planned, before, built)
-        built.removed = self.output.keep_only([made.path for made in planned])
+        built.notes += said
+        found = self._find(built)
+        self.output.sweep()
+        if self._is_current(found, docs):
+            return self._unchanged(found, built)
+        site = self._around(found, docs)
+        self.output.begin()
+        self._make_runs(found, site, renderer, built)
+        site = site.recalled(tuple(view for view in map(self._recalled(found), site.bundles) if view is not None))
+        self._make_wide(found, site, renderer, built)
+        self._tidy(built)
+        built.runs = len(site.bundles)
         self._site = site
         return built
+
+    def _fresh_renderer(self) -> Renderer:
+        """The one we have, with its compiled templates, unless one of them changed."""
+        fresh = Renderer(self.options.templates)
+        if self._renderer is None or self._renderer.fingerprint != fresh.fingerprint:
+            self._renderer = fresh
+        options = self.options
+        parts = (fresh.fingerprint, code_fingerprint(), options.langs, options.base_url, options.timezone)
+        made_for = hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
+        if made_for != self._made_for:
+            first, self._made_for = not self._made_for, made_for
+            self._runs, self._wide, self._wide_for = {}, {}, ""
+            if first and self.output.memory.get("made_for") == made_for:
+                self._remember(self.output.memory)
+        return self._renderer
+
+    def _remember(self, memory: dict[str, Any]) -> None:
+        runs = memory.get("runs")
+        known = ((str(name), Run.from_json(data)) for name, data in (runs.items() if isinstance(runs, dict) else ()))
+        self._runs = {name: run for name, run in known if run is not None}
+        wide = Run.from_json(
+            {"signature": "", "place": ["", None, None, False], "notes": [], "summary": "", "files": memory.get("wide")}
+        )
+        self._wide = {} if wide is None else wide.kept
+        self._wide_for = str(memory.get("wide_for"))
+
+    def _find(self, built: Built) -> dict[str, tuple[Found, str, int]]:
+        """Name to bundle, signature and size."""
+        found: dict[str, tuple[Found, str, int]] = {}
+        for each in find_bundles(self.options.runs):
+            try:
+                found[each.name] = (each, *signature(each))
+            except OSError as error:
+                built.notes.append(f"{each.path}: not shown: {error.strerror or error}")
+        self._folders = {each.path.resolve(): each for each, _, _ in found.values()}
+        return found
+
+    def _sources(self, found: dict[str, tuple[Found, str, int]], docs: Docs) -> str:
+        """Stands for everything that the site is made from."""
+        runs = sorted((name, stamp) for name, (_, stamp, _) in found.items())
+        texts = [sorted((lang, doc.sha) for lang, doc in page.texts.items()) for page in docs.pages]
+        pictures = [(path, hashlib.sha256(picture.data()).hexdigest()) for path, picture in docs.shown_pictures]
+        return hashlib.sha256(repr((self._made_for, runs, texts, pictures, docs.shape)).encode()).hexdigest()[:24]
+
+    def _is_current(self, found: dict[str, tuple[Found, str, int]], docs: Docs) -> bool:
+        """Whether the output is what this would make."""
+        if self._wide_for != self._sources(found, docs) or found.keys() != self._runs.keys():
+            return False
+        files = [self._wide, *(run.kept for run in self._runs.values())]
+        known = {path for kept in files for path in kept}
+        return known == self.output.known and all(map(self._intact, files))
+
+    def _intact(self, kept: dict[str, Kept]) -> bool:
+        return all(self.output.stamp(path) == (each.size, each.changed) for path, each in kept.items())
+
+    def _unchanged(self, found: dict[str, tuple[Found, str, int]], built: Built) -> Built:
+        built.runs = len(found)
+        for kept in (self._wide, *(run.kept for run in self._runs.values())):
+            built.unchanged += len(kept)
+            built.bytes += sum(each.size for each in kept.values())
+        for run in self._runs.values():
+            built.notes += run.notes
+        return built
+
+    # -- the runs
+
+    def _around(self, found: dict[str, tuple[Found, str, int]], docs: Docs) -> Site:
+        """The site as far as it is known before the changed runs are read: which runs there are, of which packs."""
+        views = []
+        for name, (each, stamp, _) in found.items():
+            run = self._runs.get(name)
+            known = run.recall(each.path) if run is not None and run.signature == stamp else None
+            views.append(BundleState(each).glance() if known is None else known)
+        views.sort(key=age, reverse=True)
+        return Site(tuple(views), self.options.langs, self.options.base_url, docs)
+
+    def _make_runs(
+        self, found: dict[str, tuple[Found, str, int]], site: Site, renderer: Renderer, built: Built
+    ) -> None:
+        self._runs = {name: run for name, run in self._runs.items() if name in found}
+        jobs = []
+        for view in site.bundles:
+            each, stamp, _ = found[view.name]
+            place, run = site.place(view), self._runs.get(view.name)
+            if run is not None and (run.signature, run.place) == (stamp, place) and self._intact(run.kept):
+                built.unchanged += len(run.kept)
+                built.bytes += sum(kept.size for kept in run.kept.values())
+                built.notes += run.notes
+                continue
+            before = {} if run is None else {p: kept for p, kept in run.kept.items() if self._intact({p: kept})}
+            jobs.append(Job(each, place, before))
+        for job, done in self._done(jobs, sum(found[job.found.name][2] for job in jobs), renderer, built):
+            name = job.found.name
+            pack = pack_in(job.found.path)
+            self._runs[name] = Run(
+                found[name][1],
+                job.place,
+                done.notes,
+                summary.dump(done.summary),
+                done.kept,
+                summary.recall(done.summary, pack),
+            )
+            built.add(done.tally)
+            built.notes += done.notes
+
+    def _done(self, jobs: list[Job], size: int, renderer: Renderer, built: Built) -> Iterator[tuple[Job, Done]]:
+        """The jobs, done: here, or by several processes where that is faster."""
+        options = self.options
+        settings = Settings(
+            options.out, self.output.claims, options.langs, options.base_url, options.timezone, options.templates
+        )
+        workers = min(os.cpu_count() or 1, len(jobs), 1 + size // WORTH_SHARING)
+        if workers > 1:
+            from touchstone.sharing import shared
+
+            yield from shared(jobs, settings, workers, partial(self._unreadable, built))
+            return
+        for job in jobs:
+            try:
+                view = self._state(job.found).refresh()
+            except OSError as error:
+                self._unreadable(built, job, error)
+                continue
+            self._reach[job.found.path] = Reach.of(view)
+            yield job, making.make_run(job, view, settings, self.output, renderer)
+
+    def _unreadable(self, built: Built, job: Job, error: OSError) -> None:
+        built.notes.append(f"{job.found.path}: not shown: {error.strerror or error}")
+        self._runs.pop(job.found.name, None)
+
+    def _state(self, found: Found) -> BundleState:
+        """The followed bundle; the few that were used last are kept."""
+        known = self._states.pop(found.path, None)
+        state = known if known is not None and known.found == found else BundleState(found)
+        self._states[found.path] = state
+        while len(self._states) > KEPT_STATES:
+            self._states.pop(next(iter(self._states)))
+        return state
+
+    def _recalled(self, found: dict[str, tuple[Found, str, int]]) -> Any:
+        def recalled(view: BundleView) -> BundleView | None:
+            run = self._runs.get(view.name)
+            return None if run is None else run.recall(found[view.name][0].path)
+
+        return recalled
+
+    # -- over all runs
+
+    def _make_wide(
+        self, found: dict[str, tuple[Found, str, int]], site: Site, renderer: Renderer, built: Built
+    ) -> None:
+        before = {path: kept for path, kept in self._wide.items() if self._intact({path: kept})}
+        own = (path for run in self._runs.values() for path in run.kept)
+        wide = list(_wide_outputs(site, renderer, self.options.timezone))
+        if site.base_url is not None:
+            every = sorted(
+                path for path in (*own, *(made.path for made in wide)) if path.endswith(".html") and path != "404.html"
+            )
+            site.__dict__["addresses"] = tuple(every)
+        self.output.claim(made.path for made in wide)
+        self._wide = write_all(wide, self.output, before, built)
+        self._wide_for = self._sources(found, site.docs)
+
+    def _tidy(self, built: Built) -> None:
+        """Remove what is no longer part of the site, and write down what is."""
+        every = {path for kept in (self._wide, *(run.kept for run in self._runs.values())) for path in kept}
+        built.removed = self.output.keep_only(every)
+        self.output.memory = {
+            "made_for": self._made_for,
+            "runs": {name: run.as_json() for name, run in self._runs.items() if run.summary is not None},
+            "wide": {path: [kept.size, kept.changed, kept.inputs] for path, kept in self._wide.items()},
+            "wide_for": self._wide_for,
+        }
+        self.output.save()
+
+    # -- a run that grows
 
     def grow(self, changed: Iterable[Path]) -> Built | None:
         """Bring up to date what shows the newest lines of these logs (absolute paths).
@@ -307,9 +347,10 @@ class Builder:
         if bundles is None or self._site is None or self._renderer is None:
             return None
         built = Built(runs=len(self._site.bundles))
-        for path in bundles:
-            state, reach = self._states.get(path), self._reach.get(path)
-            if state is None or reach is None:
+        self.output.begin()
+        for found in bundles:
+            state, reach, run = self._states.get(found.path), self._reach.get(found.path), self._runs.get(found.name)
+            if state is None or reach is None or run is None:
                 return None
             try:
                 view = state.refresh()
@@ -321,13 +362,18 @@ class Builder:
                 return None
             self._site = self._site.grown(view)
             grown = list(outputs(pages.grown(self._site, view), self._site, self._renderer, self.options.timezone))
-            self.output.claim_more(made.path for made in grown)
-            self._make(grown, self._kept, built)
+            self.output.claim(made.path for made in grown)
+            after = write_all(grown, self.output, ChainMap(run.kept, self._wide), built)
+            home = self._site.home(view)
+            for path, kept in after.items():
+                (run.kept if home in path else self._wide)[path] = kept
+            # Neither is what it was when the rest of the site was made.
+            run.signature, self._wide_for = "", ""
         return built
 
-    def _growing(self, changed: Iterable[Path]) -> list[Path] | None:
+    def _growing(self, changed: Iterable[Path]) -> list[Found] | None:
         """The bundles whose logs changed; None if anything else did."""
-        bundles: dict[Path, None] = {}
+        bundles: dict[Found, None] = {}
         for path in changed:
             bundle = self._folders.get(path.parent)
             if bundle is not None and path.name in LOGS:
@@ -336,55 +382,11 @@ class Builder:
                 return None
         return list(bundles)
 
-    def _fresh_renderer(self) -> Renderer:
-        """The one we have, with its compiled templates, unless one of them changed."""
-        fresh = Renderer(self.options.templates)
-        old = self._renderer
-        return old if old is not None and old.fingerprint == fresh.fingerprint else fresh
 
-    def _make(self, planned: Iterable[Made], before: dict[str, tuple[str, int]], built: Built) -> None:
-        """Render and write what is not made from the same inputs as before."""
-        for made in planned:
-            known = before.get(made.path)
-            if known is not None and known[0] == made.inputs:
-                size, changed = known[1], False
-            else:
-                data = made.content()
-                size, changed = len(data), self.output.write(made.path, data)
-            if made.inputs is not None:
-                self._kept[made.path] = (made.inputs, size)
-            built.bytes += size
-            built.unchanged += not changed
-            if changed:
-                built.written.append(made.path)
-
-    def _views(self) -> tuple[list[BundleView], list[str]]:
-        """All bundles, newest first, and notes about those that could not be read."""
-        views, notes, states = [], [], {}
-        for found in find_bundles(self.options.runs):
-            known = self._states.get(found.path)
-            state = known if known is not None and known.found == found else BundleState(found)
-            try:
-                view = state.refresh()
-            except OSError as error:
-                notes.append(f"{found.path}: not shown: {error.strerror or error}")
-                continue
-            views.append(view)
-            states[found.path] = state
-            self._reach[found.path] = Reach.of(view)
-        self._states = states
-        self._folders = {path.resolve(): path for path in states}
-        views.sort(key=_age, reverse=True)
-        return views, notes
-
-
-def _age(view: BundleView) -> tuple[float, str]:
-    """When a run was made, from its data; what has no date counts as old."""
-    created = view.manifest.created if view.manifest is not None else None
-    with suppress(ValueError, OverflowError, OSError):
-        if created is not None:
-            return (created.timestamp(), view.name)
-    return (view.judge.last_ts or view.eval.last_ts or 0.0, view.name)
+def _wide_outputs(site: Site, renderer: Renderer, timezone: str | None) -> Iterator[Made]:
+    yield from outputs(pages.wide(site), site, renderer, timezone)
+    for path, data in renderer.assets().items():
+        yield Made(path, partial(bytes, data))
 
 
 def build(options: Options) -> Built:

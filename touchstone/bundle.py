@@ -27,6 +27,8 @@ from touchstone.store.lines import Line, LogTail, read_many
 from touchstone.view import BundleView, Problems
 
 K = TypeVar("K", bound=Keyed)
+Feed = Callable[[bytes, Line, int], None]
+"""Takes a line's bytes, where it stood, and 64 bits that stand for its content."""
 
 LOGS: Final = (
     "answers.jsonl",
@@ -58,13 +60,19 @@ class BundleState:
         self._load = LoadFold()
         self._reports: dict[Cell, Report] = {}
         self._problems: dict[str, Problems] = {}
+        self._sums: dict[str, int] = {}
+        """Log to what its lines, in their order, add up to."""
         for name, tail in self._tails.items():
             self._tails[name] = LogTail(tail.path)
+
+    def glance(self) -> BundleView:
+        """What the small files say, before any log is read. Raises OSError if the folder cannot be read."""
+        return self._view(touched=None)
 
     def refresh(self) -> BundleView:
         """Reads what came since the last call. Raises OSError if the folder cannot be read."""
         self._forget_replaced()
-        feeds: dict[str, Callable[[bytes, Line], None]] = {
+        feeds: dict[str, Feed] = {
             "answers.jsonl": self._feed_answer,
             "judgements.jsonl": self._feed_judgement,
             "judge_events.jsonl": self._feed_judge_event,
@@ -82,7 +90,7 @@ class BundleState:
                     self._feed(name, line, feeds[name])
             except OSError as error:
                 self._unread.append(f"{name} could not be read: {error.strerror or error}")
-        return self._view()
+        return self._view(self._keys.take_touched())
 
     def _forget_replaced(self) -> None:
         """A log that shrank or is another now: everything is read afresh, as keys and slots may have come from it."""
@@ -90,40 +98,42 @@ class BundleState:
             self._rewinds += 1
             self._restart()
 
-    def _feed(self, name: str, line: Line, feed: Callable[[bytes, Line], None]) -> None:
+    def _feed(self, name: str, line: Line, feed: Feed) -> None:
         try:
             if line.data is None:
                 raise Refused(f"longer than {MAX_LINE_BYTES} bytes")
             if not line.data.strip():
                 raise Refused("empty line")
-            feed(line.data, line)
+            digest = _digest(line.data)
+            self._sums[name] = hash((self._sums.get(name, 0), digest))
+            feed(line.data, line, digest)
         except Refused as error:
             self._problems.setdefault(name, Problems()).add(line.index + 1, str(error))
             if name == "answers.jsonl":
                 self._keys.skipped(line.index)
 
-    def _feed_answer(self, data: bytes, line: Line) -> None:
-        self._eval.add_answer(parse_model(Answer, data), line.index, line.offset, _digest(data))
+    def _feed_answer(self, data: bytes, line: Line, digest: int) -> None:
+        self._eval.add_answer(parse_model(Answer, data), line.index, line.offset, digest)
 
-    def _feed_judgement(self, data: bytes, line: Line) -> None:
-        self._judge.add_judgement(parse_model(Verdict, data), line.offset, _digest(data))
+    def _feed_judgement(self, data: bytes, line: Line, digest: int) -> None:
+        self._judge.add_judgement(parse_model(Verdict, data), line.offset, digest)
 
-    def _feed_judge_event(self, data: bytes, line: Line) -> None:
-        self._judge.add(judge_events.read_event(data), line.offset, _digest(data))
+    def _feed_judge_event(self, data: bytes, line: Line, digest: int) -> None:
+        self._judge.add(judge_events.read_event(data), line.offset, digest)
 
-    def _feed_report(self, data: bytes, line: Line) -> None:
+    def _feed_report(self, data: bytes, line: Line, digest: int) -> None:
         report = parse_model(Report, data)
         self._reports[report.cell] = report
 
-    def _feed_eval_event(self, data: bytes, line: Line) -> None:
+    def _feed_eval_event(self, data: bytes, line: Line, digest: int) -> None:
         self._eval.add(events.read_event(data))
 
-    def _feed_resources(self, data: bytes, line: Line) -> None:
+    def _feed_resources(self, data: bytes, line: Line, digest: int) -> None:
         self._load.add(read_resources(data))
 
     # -- documents: small, read whole each time
 
-    def _view(self) -> BundleView:
+    def _view(self, touched: frozenset[int] | None) -> BundleView:
         self._documents = []
         notes = [f"{name} is a symbolic link and was not read" for name in self.found.links]
         notes.extend(self._unread)
@@ -154,7 +164,7 @@ class BundleState:
             source=self,
             revision=self._revision(),
             documents=self._documents_sha(),
-            touched=self._keys.take_touched(),
+            touched=touched,
         )
 
     def _manifest(self, notes: list[str], problems: dict[str, Problems]) -> Manifest | None:
@@ -187,9 +197,8 @@ class BundleState:
         return data
 
     def _revision(self) -> str:
-        """Logs only grow between rewinds, so how far they were read stands for what was read."""
-        read = [self._rewinds, *(tail.offset for tail in self._tails.values())]
-        state = (self.found, read, self._documents_sha(), self._unread)
+        """From the content alone: the same bundle has the same one in every process."""
+        state = (self.found.name, self.found.links, sorted(self._sums.items()), self._documents_sha(), self._unread)
         return hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()
 
     def _documents_sha(self) -> str:
@@ -280,6 +289,15 @@ def _document_problems(issues: Iterable[Issue]) -> Problems:
     for issue in issues:
         problems.add(issue.line or 1, issue.text)
     return problems
+
+
+def pack_in(path: Path) -> Pack | None:
+    """The pack of the bundle in folder `path`; None if it has none that can be read."""
+    try:
+        data = read_document(path / "pack.yaml")
+    except OSError:
+        return None
+    return None if data is None else _parsed_pack(data)[0]
 
 
 def open_bundle(path: Path, omit: Collection[str] = ()) -> BundleState:

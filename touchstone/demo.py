@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from touchstone.build import Builder, Options
+from touchstone.build import Builder
 from touchstone.errors import BundleError
 from touchstone.live.serving import Serving, serving, wait_for_ever
+from touchstone.options import Options
 from touchstone.replay import Replay, play, prepare
 from touchstone.resources import sample_runs
 from touchstone.store.bundles import find_bundles

@@ -123,6 +123,7 @@ class EvalFold:
         self._at = array("q")
         self._digest = array("q")
         self._per_cell: dict[int, int] = {}
+        self._speeds: list[ModelSpeed] | None = None
         self._measures = {name: array("d") for name in _MEASURES}
         self.categories: dict[str, str] = {}
         """prompt id to category, as the answers say."""
@@ -137,6 +138,24 @@ class EvalFold:
         self._fresh = 0
         self._fresh_first: float | None = None
         self._fresh_last: float | None = None
+
+    @classmethod
+    def recalled(
+        cls,
+        keys: KeyIndex,
+        *,
+        answers: dict[int, int],
+        speeds: Iterable[ModelSpeed],
+        announced: int | None,
+        started: bool,
+        ended: EvalDone | None,
+        last_ts: float | None,
+    ) -> EvalFold:
+        """A fold that has forgotten the answers and knows what they added up to; `answers` counts them by cell."""
+        fold = cls(keys)
+        fold._per_cell, fold.done, fold._speeds = answers, sum(answers.values()), list(speeds)
+        fold.announced, fold.started, fold.ended, fold.last_ts = announced, started, ended, last_ts
+        return fold
 
     def add_answer(self, answer: Answer | AnswerEvent, slot: int, at: int, digest: int = 0) -> None:
         """Line `slot` of answers.jsonl, found again by `at`; `digest` (64 bits) stands for its content."""
@@ -237,6 +256,8 @@ class EvalFold:
 
     def speeds(self) -> list[ModelSpeed]:
         """One entry a model, by first appearance. Failed answers count as errors, not into the speed."""
+        if self._speeds is not None:
+            return self._speeds
         groups: dict[str, list[int]] = {}
         for number in self.keys.at_slots(0, self.keys.slots):
             if number < len(self._status) and self._status[number] != _UNSEEN:

@@ -293,6 +293,27 @@ class JudgeFold:
         """`keys.moves` when these two orders were found."""
         self._begin()
 
+    @classmethod
+    def recalled(
+        cls,
+        keys: KeyIndex,
+        *,
+        tally: Tally,
+        cells: dict[int, Tally],
+        announced: int | None,
+        started: bool,
+        ended: JudgeDone | None,
+        judge_model: str | None,
+        full_judge_model: str | None,
+        last_ts: float | None,
+    ) -> JudgeFold:
+        """A fold that has forgotten the verdicts and knows what they added up to; `cells` by cell number."""
+        fold = cls(keys)
+        fold.tally, fold.cells = tally, cells
+        fold.announced, fold.started, fold.ended, fold.last_ts = announced, started, ended, last_ts
+        fold.judge_model, fold.full_judge_model = judge_model, full_judge_model
+        return fold
+
     def _begin(self) -> None:
         # Only what the events said is taken back: a log of many starts must not cost starts times keys.
         for number in self._told:

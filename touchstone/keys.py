@@ -7,7 +7,7 @@ prompts are numbered once and a key is one packed integer; all per-key figures t
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from touchstone.contracts.lines import Cell, Key
 from touchstone.jsonsource import Refused
@@ -37,6 +37,7 @@ class KeyIndex:
         self._slot = array("q")
         self._rank = array("q")
         self._by_slot = array("q")
+        self._forgotten = 0
         self._answered = 0
         self._strays: list[int] | None = None
         self._stray_places: dict[int, int] = {}
@@ -44,6 +45,15 @@ class KeyIndex:
         """Counts how often a key's place changed after it was first seen: orders kept elsewhere are void then."""
         self.touched: set[int] | None = None
         """Numbers of the keys that lines came for since `take_touched`; None: nobody follows, or all of them."""
+
+    @classmethod
+    def of_cells(cls, cells: Iterable[Cell], slots: int) -> KeyIndex:
+        """An index that has forgotten its keys: it only knows cells, and how many answer lines there were."""
+        index = cls()
+        index._cell_list = list(cells)
+        index._cells = {cell: number for number, cell in enumerate(index._cell_list)}
+        index._forgotten = slots
+        return index
 
     def __len__(self) -> int:
         return len(self._packed)
@@ -56,7 +66,7 @@ class KeyIndex:
     @property
     def slots(self) -> int:
         """Lines of answers.jsonl seen so far, broken ones included."""
-        return len(self._by_slot)
+        return self._forgotten or len(self._by_slot)
 
     def number(self, key: Key, rank: int = _LAST) -> int:
         """The number of `key`; a key seen for the first time gets the next one.

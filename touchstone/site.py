@@ -6,11 +6,14 @@ a page kind, each with `plan(site)`. Nothing is rendered or written here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property, lru_cache
 from posixpath import relpath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from touchstone.docs import Docs
@@ -47,6 +50,15 @@ class File:
     content: Callable[[], bytes]
 
 
+class Place(NamedTuple):
+    """What the pages of one bundle know of the site around them."""
+
+    slug: str
+    pack_home: str | None
+    source_run: str | None
+    has_docs: bool
+
+
 @dataclass(frozen=True)
 class Site:
     """Everything that all pages together are made from."""
@@ -59,6 +71,8 @@ class Site:
     """Absolute, with a final slash; only feed, sitemap and the 404 page need it."""
     docs: Docs = field(default_factory=Docs)
     """The user's own Markdown."""
+    addresses: tuple[str, ...] = ()
+    """Paths of all pages in all languages, for the sitemap."""
 
     @cached_property
     def slugs(self) -> dict[str, str]:
@@ -93,11 +107,14 @@ class Site:
             result.setdefault(folders[key], []).append(bundle)
         return result
 
+    def place(self, bundle: BundleView) -> Place:
+        """What the bundle's pages know of the site."""
+        return Place(self.slugs[bundle.name], self.pack_home(bundle), self.source_run(bundle), self.has_docs)
+
     @cached_property
-    def shape(self) -> str:
-        """Stands for what pages of one bundle know of the others: which there are, where, and with which pack."""
-        bundles = [(bundle.name, self.slugs[bundle.name], bundle.pack_sha) for bundle in self.bundles]
-        return hash8(repr((bundles, self.langs, self.base_url, bool(self.docs.texts))))
+    def has_docs(self) -> bool:
+        """Whether there are pages of the user's own to lead to."""
+        return bool(self.docs.pages)
 
     def inputs(self, bundle: BundleView, *rows: object) -> str | None:
         """What a page of this bundle alone is made from; None where the bundle cannot tell.
@@ -106,30 +123,75 @@ class Site:
         """
         if not bundle.revision:
             return None
+        around = (self.place(bundle), self.langs, self.base_url)
         if not rows:
-            return hash64(f"{bundle.revision}-{self.shape}")[:24]
+            return hash64(repr((bundle.revision, around)))[:24]
         tabs = (bundle.keys.slots > 0, bundle.eval.done > 0 or bundle.eval.started)
-        return hash64(repr((bundle.name, bundle.documents, tabs, rows, self.shape)))[:24]
+        return hash64(repr((bundle.name, bundle.documents, tabs, rows, around)))[:24]
 
     def grown(self, view: BundleView) -> Site:
         """The same site with a newer view of one of its bundles; what all bundles have in common is not found anew."""
         bundles = tuple(view if bundle.name == view.name else bundle for bundle in self.bundles)
-        site = Site(bundles, self.langs, self.base_url)
-        for name in ("slugs", "packs", "shape", "_pack_homes"):
+        return self._like(bundles, ("slugs", "packs", "_pack_homes", "_source_runs", "has_docs"))
+
+    def recalled(self, bundles: tuple[BundleView, ...]) -> Site:
+        """The same site with other views of the same bundles, which have the same documents."""
+        return self._like(bundles, ("slugs", "_pack_homes", "_source_runs", "has_docs"))
+
+    def _like(self, bundles: tuple[BundleView, ...], names: Iterable[str]) -> Site:
+        site = replace(self, bundles=bundles)
+        for name in names:
             site.__dict__[name] = getattr(self, name)
         return site
 
+    @classmethod
+    def alone(cls, bundle: BundleView, place: Place, langs: tuple[str, ...], base_url: str | None) -> Site:
+        """A site that knows of one bundle, and of the others what its pages need: enough to make those."""
+        site = cls((bundle,), langs, base_url)
+        site.__dict__["slugs"] = {bundle.name: place.slug}
+        site.__dict__["_pack_homes"] = {bundle.name: place.pack_home}
+        site.__dict__["_source_runs"] = {bundle.name: place.source_run}
+        site.__dict__["has_docs"] = place.has_docs
+        return site
+
     @cached_property
-    def _pack_homes(self) -> dict[str, str]:
+    def _pack_homes(self) -> dict[str, str | None]:
         return {bundle.name: home for home, bundles in self.packs.items() for bundle in bundles}
 
     def pack_home(self, bundle: BundleView) -> str | None:
         """The folder of the page of this bundle's pack; None without a readable pack."""
         return self._pack_homes.get(bundle.name)
 
+    @cached_property
+    def _source_runs(self) -> dict[str, str | None]:
+        by_folder: dict[str, str] = {}
+        for bundle in self.bundles:
+            by_folder.setdefault(bundle.name.rpartition("/")[2], self.home(bundle))
+        derived = ((bundle.name, bundle.manifest and bundle.manifest.derived_from) for bundle in self.bundles)
+        return {name: by_folder.get(source) if source else None for name, source in derived}
+
+    def source_run(self, bundle: BundleView) -> str | None:
+        """The folder of the run that this one's answers come from; None if it has none, or that is not here."""
+        return self._source_runs.get(bundle.name)
+
     def lang_root(self, lang: str) -> str:
         """Empty for the first language, else `<lang>/`."""
         return "" if lang == self.langs[0] else f"{lang}/"
+
+
+_DATED: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)_(\d\d)(\d\d)(\d\d)(?!\d)", re.ASCII)
+
+
+def age(bundle: BundleView) -> tuple[float, str]:
+    """Orders runs by when they were made: as bundle.yaml says, else the folder's name; what has no date is oldest."""
+    created = None if bundle.manifest is None else bundle.manifest.created
+    with suppress(ValueError, OverflowError, OSError):
+        dated = _DATED.match(bundle.name.rpartition("/")[2])
+        if created is None and dated is not None:
+            created = datetime.strptime("".join(dated.groups()), "%Y%m%d%H%M%S").replace(tzinfo=UTC)
+        if created is not None:
+            return created.timestamp(), bundle.name
+    return 0.0, bundle.name
 
 
 def relative(source: str, target: str, fragment: str = "") -> str:

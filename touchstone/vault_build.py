@@ -18,12 +18,15 @@ from typing import Any, Final
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, StrictUndefined, TemplateError
 from markupsafe import Markup
 
-from touchstone.build import GENERATOR, STATE_DIR, Built, Options, _age, view_notes
+from touchstone.build import Built
 from touchstone.bundle import BundleState
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.i18n import Words
+from touchstone.making import view_notes
+from touchstone.options import Options
+from touchstone.output import GENERATOR, STATE_DIR
 from touchstone.render import own_templates
-from touchstone.site import Site
+from touchstone.site import Site, age
 from touchstone.store.bundles import find_bundles
 from touchstone.store.write import machine_error, replace_file, retry_locked
 from touchstone.vault import merge, notes
@@ -275,7 +278,7 @@ def _read(options: Options) -> tuple[Site, list[str]]:
             views.append(BundleState(found).refresh())
         except OSError as error:
             said.append(f"{found.path}: not shown: {error.strerror or error}")
-    views.sort(key=_age, reverse=True)
+    views.sort(key=age, reverse=True)
     for view in views:
         said.extend(view_notes(view))
     return Site(tuple(views), options.langs, options.base_url), said

@@ -28,12 +28,13 @@ from zoneinfo import ZoneInfoNotFoundError
 import psutil
 
 from touchstone import events, judge_events, pages
-from touchstone.build import Made, Reach, all_outputs, outputs
+from touchstone.build import Reach
 from touchstone.bundle import open_bundle
 from touchstone.i18n import LANGUAGES, Words
 from touchstone.live.hub import Hub
 from touchstone.live.script import live_script
 from touchstone.live.server import listen
+from touchstone.making import Made, all_outputs, outputs
 from touchstone.render import Renderer
 from touchstone.site import Site
 from touchstone.slugs import slugs

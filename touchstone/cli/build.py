@@ -10,7 +10,8 @@ import click
 from touchstone.cli.common import Settings, config_option, load_settings, note, runs_option
 
 if TYPE_CHECKING:
-    from touchstone.build import Built, Options
+    from touchstone.build import Built
+    from touchstone.options import Options
 
 
 @click.command()
@@ -78,7 +79,7 @@ def _build_notes(options: Options, named: bool) -> None:
 
 def build_options(settings: Settings, runs: Path | None = None, out: Path | None = None) -> Options:
     """Options from the config, with what was given on the command line on top."""
-    from touchstone.build import Options
+    from touchstone.options import Options
 
     return Options(
         runs=runs or settings.runs,

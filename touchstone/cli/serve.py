@@ -12,7 +12,7 @@ from touchstone.cli.build import build_options
 from touchstone.cli.common import CONFIG_NAME, config_option, load_settings, note, runs_option
 
 if TYPE_CHECKING:
-    from touchstone.build import Options
+    from touchstone.options import Options
 
 
 @click.command()

@@ -10,13 +10,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from touchstone.build import STATE_DIR, Builder, Options
+from touchstone.build import Builder
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.live.hub import Hub
 from touchstone.live.presence import announced
 from touchstone.live.script import live_script
 from touchstone.live.server import Server, folder, listen
 from touchstone.live.watch import Changed, Watched, keep_building
+from touchstone.options import Options
+from touchstone.output import STATE_DIR
 from touchstone.render import own_templates
 
 

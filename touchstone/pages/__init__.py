@@ -27,31 +27,31 @@ from touchstone.site import File, Page, Site
 from touchstone.view import BundleView
 
 # Pages that lead to others come after them: whoever follows a link meanwhile finds the page there.
-KINDS = (
-    answers,
-    verdicts,
-    flagged,
-    judge,
-    eval,
-    quality,
-    result,
-    packs,
-    docs,
-    data,
-    compare,
-    compare_judges,
-    index,
-    extras,
-)
+OWN = (answers, verdicts, flagged, judge, eval, quality, result)
+"""Pages of one run. They know of the site around them only what `site.Place` holds."""
+WIDE = (packs, docs, data, compare, compare_judges, index, extras)
+"""Pages over all runs. They know of each run only what `summary.Summary` holds."""
 
 # What follows a growing run at once; everything else follows when the run has rested.
 GROWING = (verdicts, flagged, judge, eval, index)
 
 
+def own(site: Site) -> Iterator[Page | File]:
+    """Every page and file of the site's runs, each path once."""
+    for kind in OWN:
+        yield from kind.plan(site)
+
+
+def wide(site: Site) -> Iterator[Page | File]:
+    """Every page and file over all runs, each path once."""
+    for kind in WIDE:
+        yield from kind.plan(site)
+
+
 def plan(site: Site) -> Iterator[Page | File]:
     """Every page and file of the site, each path once."""
-    for kind in KINDS:
-        yield from kind.plan(site)
+    yield from own(site)
+    yield from wide(site)
 
 
 def grown(site: Site, bundle: BundleView) -> Iterator[Page]:

@@ -72,10 +72,7 @@ def _feed(site: Site, base: str) -> bytes:
 
 
 def _sitemap(site: Site, base: str) -> bytes:
-    from touchstone import pages as every
-
-    pages = (page.path for page in every.plan(site) if isinstance(page, Page) and not page.once)
-    urls = (_address(base, site.lang_root(lang) + path) for path in pages for lang in site.langs)
+    urls = (_address(base, path) for path in site.addresses)
     body = "\n".join(f"<url><loc>{url}</loc></url>" for url in islice(urls, SITEMAP_URLS))
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'

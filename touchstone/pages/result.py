@@ -233,5 +233,5 @@ def _source_run(site: Site, bundle: BundleView) -> tuple[str, Link | None] | Non
     name = None if bundle.manifest is None else bundle.manifest.derived_from
     if not name:
         return None
-    other = next((each for each in site.bundles if each.name.rpartition("/")[2] == name), None)
-    return name, None if other is None else Link(site.home(other) + "index.html")
+    home = site.source_run(bundle)
+    return name, None if home is None else Link(home + "index.html")

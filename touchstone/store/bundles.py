@@ -6,6 +6,7 @@ machine by pointing at it.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,6 +60,18 @@ def find_bundles(runs: Path) -> list[Found]:
             relative = path.relative_to(runs).as_posix()
             found.append(Found(path, runs.resolve().name if relative == "." else relative, links))
     return sorted(found, key=lambda bundle: bundle.name)
+
+
+def signature(found: Found) -> tuple[str, int]:
+    """(what stands for the state of the bundle's files, their bytes): while it stays, they need not be read again."""
+    stamps, size = [], 0
+    with os.scandir(found.path) as entries:
+        for entry in entries:
+            if entry.name in ARTIFACTS:
+                stat = entry.stat(follow_symlinks=False)
+                stamps.append((entry.name, stat.st_mode, stat.st_size, stat.st_mtime_ns, stat.st_ino))
+                size += stat.st_size
+    return hashlib.sha256(repr((found.links, sorted(stamps))).encode()).hexdigest()[:24], size
 
 
 def is_bundle(path: Path) -> bool:

@@ -1,0 +1,23 @@
+"""What a build is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `touchstone build` was asked for."""
+
+    runs: Path
+    out: Path
+    langs: tuple[str, ...] = ("en",)
+    base_url: str | None = None
+    timezone: str | None = None
+    templates: Path | None = None
+    docs: Path | None = None
+    """Folder of Markdown files that become pages."""
+    force: bool = False
+    state_home: Path = field(default_factory=Path.cwd)
+    """The folder whose `.touchstone/` holds the state between builds."""
