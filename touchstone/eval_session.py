@@ -36,7 +36,6 @@ from touchstone.store.lines import LogTail
 from touchstone.store.lock import exclusive
 from touchstone.store.write import JsonlWriter, machine_error, replace_file, retry_locked
 
-
 STOPPING: Final = "stopping after the answer that is under way; Ctrl-C once more stops at once"
 
 

@@ -119,4 +119,6 @@ def the_bundle(named: Path | None, settings: Settings) -> Path:
 
 def note(text: str) -> None:
     """Progress and remarks go to stderr; stdout holds results only."""
-    click.echo(text, err=True)
+    from touchstone.cli import terminal
+
+    terminal.note(text)

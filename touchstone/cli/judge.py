@@ -21,10 +21,13 @@ from touchstone.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from touchstone.contracts.lines import RepeatedVerdict, Report, Verdict
+    from touchstone.judge import Plan
     from touchstone.judge_estimate import Estimate
     from touchstone.judge_session import Outcome, Request
     from touchstone.self_consistency import Consistency
     from touchstone.shards import Shard
+    from touchstone.view import BundleView
 
 MOST_ROUNDS = 100
 
@@ -130,35 +133,61 @@ def make_request(
 
 def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
     """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
-    from touchstone.contracts.lines import RepeatedVerdict, Report, Verdict
-    from touchstone.judge import Plan
+    from touchstone.cli.terminal import display
     from touchstone.judge_session import Progress, judge_bundle
 
-    state = {"done": 0, "total": 0}
+    with display("verdicts") as shown:
+        tally = _Tally()
 
-    def started(bundle: Path, plan: Plan) -> None:
-        opened(bundle)
-        state.update(done=len(plan.prior), total=plan.total)
-        before = f", {len(plan.prior)} judged before" if plan.prior else ""
-        note(f"{bundle}: {plan.total} answers{before}, judge {request.model}")
+        def started(bundle: Path, plan: Plan) -> None:
+            opened(bundle)
+            for verdict in plan.prior.values():
+                tally.add(verdict)
+            shown.begin(plan.total, len(plan.prior))
+            before = f", {len(plan.prior)} judged before" if plan.prior else ""
+            shown.note(f"{bundle}: {plan.total} answers{before}, judge {request.model}")
 
-    def judged(verdict: Verdict) -> None:
-        state["done"] += 1
-        result = f"unscored: {verdict.error}" if verdict.unscored else f"{verdict.score}/5"
-        flag = "  RED FLAG" if verdict.red_flag else ""
-        key = f"{verdict.model} {verdict.variant} {verdict.prompt_id}"
-        note(f"{state['done']}/{state['total']}  {key}  {result}{flag}")
+        def judged(verdict: Verdict) -> None:
+            tally.add(verdict)
+            flag = "  RED FLAG" if verdict.red_flag else ""
+            line = f"{verdict.model} {verdict.variant} {verdict.prompt_id}  {_result(verdict)}{flag}"
+            shown.busy(f"{verdict.model} · {verdict.variant}")
+            shown.step(line, facts=tally.facts, quiet=not (flag or verdict.unscored))
 
-    def reported(report: Report) -> None:
-        scores = ", ".join(f"{name} {score or '-'}" for name, score in report.dim_scores.items())
-        note(f"report  {report.model} {report.variant}  {report.error or scores}")
+        def reported(report: Report) -> None:
+            scores = ", ".join(f"{name} {score or '-'}" for name, score in report.dim_scores.items())
+            shown.note(f"report  {report.model} {report.variant}  {report.error or scores}")
 
-    def repeated(verdict: RepeatedVerdict) -> None:
-        result = f"unscored: {verdict.error}" if verdict.unscored else f"{verdict.score}/5"
-        note(f"repeat {verdict.round}  {verdict.model} {verdict.variant} {verdict.prompt_id}  {result}")
+        def repeated(verdict: RepeatedVerdict) -> None:
+            key = f"{verdict.model} {verdict.variant} {verdict.prompt_id}"
+            shown.note(f"repeat {verdict.round}  {key}  {_result(verdict)}")
 
-    progress = Progress(note=note, started=started, verdict=judged, report=reported, repeated=repeated)
-    return judge_bundle(request, progress)
+        progress = Progress(note=shown.note, started=started, verdict=judged, report=reported, repeated=repeated)
+        return judge_bundle(request, progress)
+
+
+def _result(verdict: Verdict) -> str:
+    return f"unscored: {verdict.error}" if verdict.unscored else f"{verdict.score}/5"
+
+
+class _Tally:
+    """What a run's bar says of the verdicts so far."""
+
+    def __init__(self) -> None:
+        self._scores: list[int] = []
+        self._flags = self._unscored = 0
+
+    def add(self, verdict: Verdict) -> None:
+        if verdict.unscored or verdict.score is None:
+            self._unscored += 1
+        else:
+            self._scores.append(verdict.score)
+            self._flags += bool(verdict.red_flag)
+
+    @property
+    def facts(self) -> str:
+        mean = f"mean {sum(self._scores) / len(self._scores):.2f}, " if self._scores else ""
+        return f"{mean}{self._flags} red flags, {self._unscored} unscored"
 
 
 def conclude(outcome: Outcome, shard: Shard | None = None) -> None:
@@ -169,13 +198,35 @@ def conclude(outcome: Outcome, shard: Shard | None = None) -> None:
     if shard is not None:
         note(f"shard {shard} is judged; next: touchstone merge, once all {shard.n} are there")
         return
-    for row in view.rows:
-        pct = "-" if row.weighted.pct is None else f"{row.weighted.pct:.1f}%"
-        reason = f"  ({row.safety.reason})" if row.safety.reason else ""
-        click.echo(f"  {row.recommendation or '-':17} {pct:>6}  {row.cell.model} {row.cell.variant}{reason}")
+    if view.rows:
+        click.echo(scorecard_table(view))
     if outcome.consistency is not None:
-        click.echo(f"  {in_words(outcome.consistency)}")
+        click.echo(in_words(outcome.consistency))
     note("next: touchstone build")
+
+
+def scorecard_table(view: BundleView) -> str:
+    """The master scorecard as text, best cell first."""
+    from touchstone.cli.terminal import table
+    from touchstone.i18n import Words
+    from touchstone.report_md import quality_words, recommendation_words, safety_words
+
+    words = Words("en")
+    heads = ["recommendation", "quality", "mean", "red flags", "unscored", "model", "variant", "safety"]
+    rows = [
+        [
+            recommendation_words(row.recommendation, words),
+            quality_words(row, words),
+            None if row.tally.mean is None else f"{row.tally.mean:.2f}",
+            row.tally.flagged,
+            row.tally.unscored,
+            row.cell.model,
+            row.cell.variant,
+            safety_words(row.safety, view.pack, words),
+        ]
+        for row in view.rows
+    ]
+    return table(heads, rows, right=(1, 2, 3, 4))
 
 
 def in_words(consistency: Consistency) -> str:
@@ -200,6 +251,8 @@ def forecast(request: Request) -> None:
 
 def estimate_lines(found: Estimate) -> list[str]:
     """An estimate as a small table."""
+    from touchstone.cli.terminal import duration
+
     if not found.calls:
         return ["nothing to ask: every answer has its verdict, every model its report"]
     parts = [(found.verdicts, "verdicts"), (found.reports, "reports"), (found.repeats, "repeats")]
@@ -215,12 +268,3 @@ def estimate_lines(found: Estimate) -> list[str]:
         f"completion tokens  {found.completion_tokens:>10,}   estimated; at most {found.most_completion_tokens:,}",
         f"time               {duration(found.seconds):>10}   {pace}",
     ]
-
-
-def duration(seconds: float | None) -> str:
-    """`45 s`, `12 min`, `3.5 h`; unknown where it is."""
-    if seconds is None:
-        return "unknown"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -12,7 +12,7 @@ import sys
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import click
@@ -39,14 +39,24 @@ class Display(Protocol):
         """One step is done. `facts`: how it stands. With `quiet`, `line` is left out where there is a bar."""
 
 
+_shown: list[Display] = []
+"""The display that is up at the moment, if there is one."""
+
+
 @contextmanager
 def display(unit: str) -> Iterator[Display]:
     """A display for steps that are called `unit`: a bar if stderr is a terminal, lines elsewhere."""
-    if not is_terminal():
-        yield Lines()
-        return
-    with Bar(unit) as bar:
-        yield bar
+    with Bar(unit) if is_terminal() else nullcontext(Lines()) as shown:
+        _shown.append(shown)
+        try:
+            yield shown
+        finally:
+            _shown.pop()
+
+
+def note(text: str) -> None:
+    """A remark on stderr, above the bar where there is one."""
+    (_shown[-1] if _shown else Lines()).note(text)
 
 
 def is_terminal() -> bool:
@@ -167,7 +177,7 @@ class Bar:
             head.add_row(
                 ProgressBar(total=self._total, completed=self._done, width=width),
                 Text(f"{self._done}/{self._total} {self._unit}", no_wrap=True),
-                Text("" if left is None else f"{span(left)} left", no_wrap=True),
+                Text("" if left is None else f"{duration(left)} left", no_wrap=True),
             )
             rows.append(head)
         for text in (self._busy, self._facts):
@@ -176,12 +186,13 @@ class Bar:
         return Group(*rows)
 
 
-def span(seconds: float) -> str:
-    """A coarse duration: `45 s`, `12 min`, `3 h 20 min`."""
+def duration(seconds: float | None) -> str:
+    """`45 s`, `12 min`, `3.5 h`; unknown where it is."""
+    if seconds is None:
+        return "unknown"
     if seconds < 90:
-        return f"{round(seconds)} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def one_line(text: str) -> str:
