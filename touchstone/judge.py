@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Final, TypeVar
 
 from touchstone.chat.stop import Stopped, StopSign
-from touchstone.chat.wire import ChatFailure, ChatRequest, Reply, note_of, status_of
+from touchstone.chat.wire import ChatFailure, ChatRequest, Reply, cut_by_context, note_of, status_of
 from touchstone.contracts.lines import Answer, Cell, Key, RepeatedVerdict, Report, Verdict
 from touchstone.contracts.pack import Pack
 from touchstone.errors import BundleError, EndpointError
@@ -376,7 +376,8 @@ def _everything(reply: Reply) -> str:
 def _cause(reply: Reply, refused: str) -> str:
     """Why a reply is of no use: a cut-off one is not bad JSON, it is cut off."""
     if reply.finish_reason == "length":
-        return f"the judge's reply is incomplete: {note_of(reply)}; raise judge.max_tokens"
+        remedy = "load the judge with a larger context" if cut_by_context(reply) else "raise judge.max_tokens"
+        return f"the judge's reply is incomplete: {note_of(reply)}; {remedy}"
     if status_of(reply) == "empty":
         return f"the judge gave an empty reply: {note_of(reply)}"
     return note_of(reply) or refused

@@ -101,7 +101,8 @@ def status_of(reply: Reply) -> Status:
     return "truncated" if reply.finish_reason in ("length", "content_filter") else "ok"
 
 
-def _cut_by_context(reply: Reply) -> bool:
+def cut_by_context(reply: Reply) -> bool:
+    """Whether an answer that was cut off ended before its own budget did, so that the context must have been full."""
     used = reply.metrics.completion_tokens
     return used is not None and reply.max_tokens is not None and used < reply.max_tokens
 
@@ -114,7 +115,7 @@ def note_of(reply: Reply) -> str | None:
     if reply.finish_reason == "content_filter":
         return "withheld by the server's content filter"
     budget = "max_tokens" if reply.max_tokens is None else f"max_tokens {reply.max_tokens}"
-    if reply.finish_reason == "length" and _cut_by_context(reply):
+    if reply.finish_reason == "length" and cut_by_context(reply):
         return f"context exhausted after {reply.metrics.completion_tokens} tokens, before {budget}"
     if status == "truncated":
         return f"cut off at {budget}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from touchstone.chat.classify import classify, retry_after
 from touchstone.chat.failure import ChatFailure, Kind
-from touchstone.chat.reply import Reply, Status, note_of, same_model, split_thinking, status_of
+from touchstone.chat.reply import Reply, Status, cut_by_context, note_of, same_model, split_thinking, status_of
 from touchstone.chat.request import RESERVED, ChatRequest, Habits, adapt, body_of, encode, mode_of
 from touchstone.chat.stream import StreamParser
 
@@ -25,6 +25,7 @@ __all__ = [
     "adapt",
     "body_of",
     "classify",
+    "cut_by_context",
     "encode",
     "mode_of",
     "note_of",
