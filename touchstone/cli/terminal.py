@@ -123,6 +123,9 @@ class Bar:
 
         self._unit = unit
         self._clock = clock
+        self._total = self._done = 0
+        self._busy = self._facts = ""
+        self._pace: Pace | None = None
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._live = Live(
             console=self._console,
@@ -132,9 +135,6 @@ class Bar:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        self._total = self._done = 0
-        self._busy = self._facts = ""
-        self._pace: Pace | None = None
 
     def __enter__(self) -> Bar:
         self._live.start()
