@@ -6,6 +6,7 @@ the data alone, never from the language, so that a note keeps what the user wrot
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,6 @@ from touchstone.judge_compare import (
     split_frontmatter,
 )
 from touchstone.judge_events import UNSCORED, Seen
-from touchstone.judge_words import figures
 from touchstone.judge_words import lead as quality_lead
 from touchstone.pages.common import is_replay, is_stale, prompt_titles, row_id, run_title, safety_phrase
 from touchstone.pages.result import lead
@@ -34,7 +34,7 @@ from touchstone.site import Site
 from touchstone.vault import base, charts
 from touchstone.vault.names import block_id, link, names, property_link
 from touchstone.vault.properties import LISTS, MAKER, OURS, Value, local, number, tag, text
-from touchstone.vault.safe import Safe, document, line
+from touchstone.vault.safe import Safe, document, inline, line
 from touchstone.view import BundleView
 
 INDEX: Final = "touchstone runs"
@@ -44,6 +44,7 @@ SHOWN_VERDICTS: Final = 60
 """Flagged and unscored verdicts that a note lists; the others are counted."""
 SHOWN_CELLS: Final = 100
 REPORT_CHARS: Final = 60_000
+_TITLE: Final = re.compile(r"\A\s*# [^\n]*\n")
 
 
 @dataclass(frozen=True)
@@ -402,15 +403,16 @@ def _model_row(vault: Vault, bundle: BundleView, cell: Cell) -> dict[str, Any]:
 
 def _quality(vault: Vault, bundle: BundleView, markdown: str) -> Note:
     words, note, row = vault.words, vault.qualities[bundle.name], quality_row(bundle)
-    body = markdown if row is None else split_frontmatter(markdown)[1]
+    body = markdown if row is None else _TITLE.sub("", split_frontmatter(markdown)[1])
+    said, shown = quality_lead(row, words), document(body[:REPORT_CHARS], below=1)
     context = {
         "title": vault.title(bundle),
-        "lead": quality_lead(row, words),
+        "lead": said,
         "no_better": row is not None and row.skill is not None and row.skill <= 0,
         "stale": is_stale(bundle, markdown),
-        "facts": [] if row is None else figures(row, words),
         "run": vault.run(bundle),
-        "body": document(body[:REPORT_CHARS]),
+        # The report may open with the sentence that stands in the summary already.
+        "body": Safe(shown.removeprefix(inline(said)).strip()),
         "cut": len(body) > REPORT_CHARS,
         "judges": link(JUDGES),
     }

@@ -25,8 +25,8 @@ MAX_TEXT: Final = 4_000
 
 _SPECIAL: Final = re.compile(r"[\\`*_~\[\]<>|#^$%&=]|(?<=:)[:/]")
 # What starts a list, a heading's underline or a rule where a line begins.
-_LEADING: Final = re.compile(r"^(\d{1,9})([.)])(?=\s|$)|^([-+])")
-_LABEL: Final = re.compile(r"[^\w .,;:()+/@-]|(?<=:)[:/]")
+_LEADING: Final = re.compile(r"^(\d{1,9})([.)])(?=\s|$)|^([-+])(?=[-+\s]|$)")
+_LABEL: Final = re.compile(r"[^\w .,;:()+/@·–—'’!?&-]|(?<=:)[:/]")
 
 
 class Safe(str):
@@ -87,6 +87,7 @@ def _blocks(tokens: Sequence[Token], below: int) -> Iterator[str]:
     indents: list[str] = []
     bullets: list[int | None] = []
     row: list[str] = []
+    rule: list[str] = []
     pending = ""
     for position, token in enumerate(tokens):
         match token.type:
@@ -115,6 +116,8 @@ def _blocks(tokens: Sequence[Token], below: int) -> Iterator[str]:
                 text = _inline(token)
                 kind = tokens[position - 1].type
                 if kind in ("th_open", "td_open"):
+                    right = tokens[position - 1].attrGet("style") == "text-align:right"
+                    rule.append("---:" if right else "---")
                     row.append(text.replace("\n", " "))
                     continue
                 head = "".join(indents[:-1] if pending else indents) + pending
@@ -130,8 +133,8 @@ def _blocks(tokens: Sequence[Token], below: int) -> Iterator[str]:
             case "tr_close":
                 yield "| " + " | ".join(row) + " |"
                 if tokens[position + 1].type == "thead_close":
-                    yield "|" + " --- |" * len(row)
-                row = []
+                    yield "| " + " | ".join(rule) + " |"
+                row, rule = [], []
             case "table_close":
                 yield ""
             case "fence" | "code_block":
