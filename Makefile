@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ARGS ?=
 
-.PHONY: demo test lint unit bench llm messages clean
+.PHONY: demo test lint unit bench fuzz llm messages clean
 
 demo: $(VENV)/.run
 	$(BIN)/touchstone demo $(ARGS)
@@ -27,6 +27,10 @@ bench: $(VENV)/.dev
 	$(BIN)/python tools/browser.py --install-only
 	$(BIN)/python -m benchmarks $(ARGS)
 
+# Hostile input for a minute each: `make fuzz ARGS="--only stream --seconds 3600"`. Needs a wheel of atheris.
+fuzz: $(VENV)/.run
+	$(BIN)/python -m fuzz $(ARGS)
+
 # A small real model on http://127.0.0.1:18101, for trying things out.
 llm:
 	$(PYTHON) tools/llm_server.py $(ARGS)
@@ -48,4 +52,4 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .llm .bench .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) .llm .bench .fuzz .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
