@@ -6,6 +6,7 @@ Everything that comes from a file is escaped by default; only what this module m
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -132,8 +133,11 @@ class Renderer:
         try:
             template = self.environment.get_template(page.template)
             return template.render(context, **names, page=page, site=site, languages=others)
-        except TemplateError as error:
-            raise self._fault(page, error) from error
+        except Exception as error:
+            fault = self._fault(page, error)
+            if fault is None:
+                raise
+            raise fault from error
 
     def _rows(
         self, words: Words, url: Callable[[str], str], rows: Iterable[VerdictRow], text_lang: str | None
@@ -146,12 +150,24 @@ class Renderer:
             stencils = self._stencils[words.lang] = Stencils(macros.verdict_row)  # type: ignore[attr-defined]
         return stencils.fill(rows, url, text_lang)
 
-    def _fault(self, page: Page, error: TemplateError) -> TouchstoneError:
-        """What is wrong with a template, in one line: where it is known, file and line."""
+    def _fault(self, page: Page, error: Exception) -> TouchstoneError | None:
+        """What is wrong with a template, in one line: file and line; None if it is not the template's fault."""
         where = page.template
+        frames = traceback.extract_tb(error.__traceback__)
+        placed = [each for each in frames if Path(each.filename).is_relative_to(self.folders[0])] or [
+            each for each in frames if Path(each.filename).is_relative_to(self.folders[-1])
+        ]
         if isinstance(error, TemplateSyntaxError):
             where = f"{error.filename or error.name or where}:{error.lineno}"
-        return TouchstoneError(f"{where}: this template cannot be used: {error.message or type(error).__name__}")
+        elif placed:
+            where = f"{placed[-1].filename}:{placed[-1].lineno}"
+            ours = Path(frames[-1].filename).is_relative_to(Path(__file__).parent) and frames[-1] not in placed
+            if ours and not isinstance(error, TemplateError):
+                return None
+        elif not isinstance(error, TemplateError):
+            return None
+        what = error.message if isinstance(error, TemplateError) else f"{type(error).__name__}: {error}"
+        return TouchstoneError(f"{where}: this template cannot be used: {what or type(error).__name__}")
 
     def assets(self) -> dict[str, bytes]:
         """Path below the output to content, for every file in the templates' `assets/`; overrides win."""

@@ -21,7 +21,12 @@ def chromium() -> Iterator[Browser]:
     assert path is not None, "no Chromium; `make unit` installs one (tools/browser.py)"
     with sync_playwright() as playwright:
         # Without its sandbox, which is Playwright's default: it refuses to work for root and in many containers.
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        browser = playwright.chromium.launch(
+            executable_path=path,
+            args=FLAGS,
+            # Playwright would switch it off, and with it what happens when people go back.
+            ignore_default_args=["--disable-back-forward-cache"],
+        )
         yield browser
         browser.close()
 

@@ -311,6 +311,7 @@
       refetch();
     } else {
       fade();
+      show("live");
     }
   }
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 from urllib.parse import parse_qs, quote, unquote_to_bytes, urlsplit
 
 from touchstone.i18n import NAMES
-from touchstone.live.fault import fault_page
+from touchstone.live.fault import STYLE, STYLE_URL, fault_page
 from touchstone.live.heads import MAX_TARGET, HeadReader, drain
 from touchstone.live.hub import Change, Hub
 from touchstone.live.marks import Pushed
@@ -263,6 +263,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._stream(parse_qs(target.query), body)
         elif target.path == SCRIPT_URL:
             self._send(HTTPStatus.OK, self.server.script, MIME[".js"], body=body)
+        elif target.path == STYLE_URL:
+            self._send(HTTPStatus.OK, STYLE, MIME[".css"], body=body)
         elif self.server.token is not None and target.path == PROOF_URL:
             challenge = next(iter(parse_qs(target.query).get("challenge", [])), "")
             self._send(HTTPStatus.OK, proof(self.server.token, challenge).encode(), MIME[".txt"], body=body)
@@ -305,7 +307,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def _headers(self, kind: str) -> None:
         self.send_header("Content-Type", kind)
-        self.send_header("Cache-Control", "no-store")
+        # Not `no-store`: that would keep pages out of the cache for going back.
+        self.send_header("Cache-Control", "no-cache")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("Cross-Origin-Resource-Policy", "same-origin")
