@@ -67,8 +67,10 @@ class Scene:
 
     @staticmethod
     def _address(process: subprocess.Popen[str]) -> str:
-        assert process.stdout is not None
-        return process.stdout.readline().strip()
+        assert process.stdout is not None and process.stderr is not None
+        url = process.stdout.readline().strip()
+        assert url.startswith("http://"), process.stderr.read()
+        return url
 
     def kill(self, part: str) -> None:
         """As hard as can be."""
@@ -129,6 +131,6 @@ def test_in_every_order(tmp_path: Path, slow_judge: StandIn) -> None:
             "-".join(order): pool.submit(go_through, order, tmp_path / "-".join(order), slow_judge) for order in ORDERS
         }
     failed = {name: repr(run.exception()) for name, run in runs.items() if run.exception() is not None}
-    assert failed == {}
+    assert not failed, failed
     ours = [process for process in psutil.process_iter(["cmdline"]) if str(tmp_path) in str(process.info["cmdline"])]
     assert [process for process in ours if process.pid != os.getpid() and not gone(process)] == []
