@@ -123,6 +123,7 @@ class EvalFold:
         self._at = array("q")
         self._digest = array("q")
         self._per_cell: dict[int, int] = {}
+        self._cell_sums: dict[int, int] = {}
         self._speeds: list[ModelSpeed] | None = None
         self._measures = {name: array("d") for name in _MEASURES}
         self.categories: dict[str, str] = {}
@@ -145,6 +146,7 @@ class EvalFold:
         keys: KeyIndex,
         *,
         answers: dict[int, int],
+        sums: dict[int, int],
         speeds: Iterable[ModelSpeed],
         announced: int | None,
         started: bool,
@@ -153,6 +155,7 @@ class EvalFold:
     ) -> EvalFold:
         """A fold that has forgotten the answers and knows what they added up to; `answers` counts them by cell."""
         fold = cls(keys)
+        fold._cell_sums = sums
         fold._per_cell, fold.done, fold._speeds = answers, sum(answers.values()), list(speeds)
         fold.announced, fold.started, fold.ended, fold.last_ts = announced, started, ended, last_ts
         return fold
@@ -174,6 +177,8 @@ class EvalFold:
         self._status[number] = _STATUS.index(answer.status)
         slot_of = self.keys.slot(number)
         self.sum ^= hash((slot_of, self._digest[number])) ^ hash((slot_of, digest))
+        cell = self.keys.cell_number(number)
+        self._cell_sums[cell] = self._cell_sums.get(cell, 0) ^ hash((self._digest[number],)) ^ hash((digest,))
         self._at[number] = at
         self._digest[number] = digest
         self.keys.touch(number)
@@ -249,6 +254,10 @@ class EvalFold:
     def answers_per_cell(self) -> dict[int, int]:
         """Cell number to the count of its answers."""
         return dict(self._per_cell)
+
+    def cell_sum(self, cell: int) -> int:
+        """Stands for all answers of a cell (its number), in whatever order: equal where two runs hold the same."""
+        return self._cell_sums.get(cell, 0)
 
     def digest(self, number: int) -> int:
         """Stands for the content of the key's answer line; 0 for a key without an answer."""

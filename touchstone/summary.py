@@ -22,6 +22,9 @@ from touchstone.keys import KeyIndex
 from touchstone.load import LoadFold
 from touchstone.view import BundleView, Problems
 
+MAX_QUALITY: Final = 200_000
+"""Characters of a judge_quality.md that is kept whole: its tables say pair by pair what the judge gave."""
+
 
 @dataclass(frozen=True, slots=True)
 class CellSummary:
@@ -31,6 +34,7 @@ class CellSummary:
     tally: Tally
     flagged: tuple[str, ...]
     answers: int
+    answers_sum: int
     listed: bool
     """It has keys; else it is known from its report alone."""
     report: Report | None
@@ -60,7 +64,7 @@ class Summary:
     eval_ts: float | None
     broken_lines: int
     quality: str | None
-    """The frontmatter of judge_quality.md."""
+    """judge_quality.md; of a long one the frontmatter alone."""
 
 
 _SUMMARY: Final = TypeAdapter(Summary)
@@ -85,7 +89,7 @@ def load(text: str) -> Summary | None:
 
 def summarise(view: BundleView) -> Summary:
     """What is to be kept of a run."""
-    present = set(view.keys.cells)
+    present = {cell: number for number, cell in enumerate(view.keys.cells)}
     judge, run = view.judge, view.eval
     return Summary(
         name=view.name,
@@ -97,6 +101,7 @@ def summarise(view: BundleView) -> Summary:
                 facts.tally,
                 facts.flagged,
                 facts.expected,
+                run.cell_sum(present.get(facts.cell, -1)),
                 facts.cell in present,
                 None if facts.report is None else _without_texts(facts.report),
             )
@@ -117,8 +122,12 @@ def summarise(view: BundleView) -> Summary:
         eval_ended=run.ended,
         eval_ts=run.last_ts,
         broken_lines=view.broken_lines,
-        quality=None if view.quality_md is None else frontmatter_of(view.quality_md),
+        quality=_kept(view.quality_md),
     )
+
+
+def _kept(quality_md: str | None) -> str | None:
+    return quality_md if quality_md is None or len(quality_md) <= MAX_QUALITY else frontmatter_of(quality_md)
 
 
 def _without_texts(report: Report) -> Report:
@@ -154,6 +163,7 @@ def recall(summary: Summary, pack: Pack | None) -> BundleView:
         eval=EvalFold.recalled(
             keys,
             answers={number: each.answers for number, each in enumerate(listed)},
+            sums={number: each.answers_sum for number, each in enumerate(listed)},
             speeds=summary.speeds,
             announced=summary.eval_announced,
             started=summary.eval_started,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from touchstone.contracts.lines import Cell
-from touchstone.slugs import hash64
 from touchstone.view import BundleView
 
 
@@ -53,13 +52,7 @@ def one_per_eval(bundles: Iterable[BundleView], names: dict[str, str]) -> list[t
     return list(chosen.items())
 
 
-def answers_of(bundle: BundleView) -> dict[Cell, str]:
+def answers_of(bundle: BundleView) -> dict[Cell, int]:
     """Cell to what stands for all its answers: equal where two runs hold the same ones, however that came about."""
-    found: dict[Cell, list[tuple[str, int, int]]] = {}
-    keys = bundle.keys
-    for number in keys.at_slots(0, keys.slots):
-        key = keys.key(number)
-        found.setdefault(Cell(key.model, key.variant), []).append(
-            (key.prompt_id, key.repeat, bundle.eval.digest(number))
-        )
-    return {cell: hash64(repr(sorted(answers))) for cell, answers in found.items()}
+    sums = {cell: bundle.eval.cell_sum(number) for number, cell in enumerate(bundle.keys.cells)}
+    return {cell: total for cell, total in sums.items() if total}
