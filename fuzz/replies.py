@@ -17,7 +17,10 @@ def pack() -> Pack:
 
 
 def check(data: bytes) -> None:
-    text = data.decode("utf-8", "surrogatepass" if data[:1] == b"\xed" else "replace")
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
     try:
         verdict = read_verdict(text)
     except Refused as reason:
