@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from benchmarks import builds, judging, live, startup
+from benchmarks import browser, builds, judging, live, startup
 from benchmarks.content import Store
 from benchmarks.figures import Figure, as_json, table
 from benchmarks.measure import ROOT, Failed, once, touchstone
@@ -29,6 +29,7 @@ CASES: Final[dict[str, Case]] = {
     "thousand": builds.thousand,
     "million": builds.million,
     "pages": builds.pages,
+    "first-row": browser.first_row,
     "dom": live.dom,
     "streams": live.streams,
     "flat": live.flat,
