@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -72,9 +73,13 @@ class Pack(Written):
     variants: tuple[Variant, ...] = Field(min_length=1, strict=False)
     prompts: tuple[Prompt, ...] = Field(min_length=1, strict=False)
 
+    @cached_property
+    def _by_id(self) -> dict[str, Prompt]:
+        return {prompt.id: prompt for prompt in self.prompts}
+
     def prompt(self, prompt_id: str) -> Prompt | None:
         """The prompt of that id, None if the pack does not know it."""
-        return next((prompt for prompt in self.prompts if prompt.id == prompt_id), None)
+        return self._by_id.get(prompt_id)
 
 
 def _ids_twice(document: Document, source: str) -> Iterator[Issue]:

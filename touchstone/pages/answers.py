@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any, Final
 
-from touchstone.contracts.lines import Answer
+from touchstone.contracts.lines import Answer, Verdict
 from touchstone.i18n import Words
+from touchstone.judge_events import VerdictEvent
 from touchstone.pages.common import Link, answer_id, answer_note, frame, verdict_facts, verdict_link
 from touchstone.site import ANSWER_ROWS, Page, Site, batches
 from touchstone.view import BundleView
@@ -42,16 +43,30 @@ def _context(
     home = site.home(bundle)
     return {
         **frame(site, bundle, words, "answers"),
-        "items": [_item(site, bundle, key_number, words) for key_number in bundle.keys.at_slots(start, stop)],
+        "items": _items(site, bundle, list(bundle.keys.at_slots(start, stop)), words),
         "number": number,
         "previous": Link(f"{home}answers-{number - 1}.html") if number > 1 else None,
         "next": Link(f"{home}answers-{number + 1}.html") if number < last else None,
     }
 
 
-def _item(site: Site, bundle: BundleView, number: int, words: Words) -> dict[str, Any]:
+def _items(site: Site, bundle: BundleView, numbers: list[int], words: Words) -> list[dict[str, Any]]:
+    answers, verdicts = bundle.source.answers(numbers), bundle.source.verdicts(numbers)
+    return [
+        _item(site, bundle, number, answer, verdict, words)
+        for number, answer, verdict in zip(numbers, answers, verdicts, strict=True)
+    ]
+
+
+def _item(
+    site: Site,
+    bundle: BundleView,
+    number: int,
+    answer: Answer | None,
+    verdict: Verdict | VerdictEvent | None,
+    words: Words,
+) -> dict[str, Any]:
     key = bundle.keys.key(number)
-    answer = bundle.source.answer(number)
     prompt = None if bundle.pack is None else bundle.pack.prompt(key.prompt_id)
     seen = bundle.judge.seen(number)
     return {
@@ -65,7 +80,7 @@ def _item(site: Site, bundle: BundleView, number: int, words: Words) -> dict[str
         "reasoning": None if answer is None or not answer.reasoning else answer.reasoning[:SHOWN_ANSWER],
         "note": None if answer is None else answer_note(answer, words),
         "measures": [] if answer is None else _measures(answer, words),
-        "verdict": None if seen is None else verdict_facts(bundle.source.verdict(number)),
+        "verdict": None if seen is None else verdict_facts(verdict),
         "verdict_link": None if seen is None else verdict_link(site, bundle, number),
     }
 
