@@ -23,6 +23,7 @@ from touchstone.errors import TouchstoneError
 from touchstone.making import Done, Job, Made, Settings, Tally, code_fingerprint, outputs, write_all
 from touchstone.options import Options
 from touchstone.output import Kept, Output
+from touchstone.publishing import Publish, withhold
 from touchstone.render import Renderer
 from touchstone.site import Place, Site, age
 from touchstone.store.bundles import Found, find_bundles, signature
@@ -99,11 +100,11 @@ class Run:
             return None
         return run if isinstance(run.summary, str) else None
 
-    def recall(self, path: Path) -> BundleView | None:
+    def recall(self, path: Path, publish: Publish) -> BundleView | None:
         """The run as the pages over all runs see it; None if that is no longer known."""
         if self.view is None and self.summary is not None:
             known = summary.load(self.summary)
-            self.view = None if known is None else summary.recall(known, pack_in(path))
+            self.view = None if known is None else withhold(summary.recall(known, pack_in(path)), publish)
         return self.view
 
 
@@ -164,11 +165,18 @@ class Builder:
 
     def _fresh_renderer(self) -> Renderer:
         """The one we have, with its compiled templates, unless one of them changed."""
-        fresh = Renderer(self.options.templates)
+        fresh = Renderer(self.options.templates, noindex=self.options.noindex)
         if self._renderer is None or self._renderer.fingerprint != fresh.fingerprint:
             self._renderer = fresh
         options = self.options
-        parts = (fresh.fingerprint, code_fingerprint(), options.langs, options.base_url, options.timezone)
+        parts = (
+            fresh.fingerprint,
+            code_fingerprint(),
+            options.langs,
+            options.base_url,
+            options.timezone,
+            options.publish,
+        )
         made_for = hashlib.sha256(repr(parts).encode()).hexdigest()[:24]
         if made_for != self._made_for:
             first, self._made_for = not self._made_for, made_for
@@ -232,8 +240,8 @@ class Builder:
         views = []
         for name, (each, stamp, _) in found.items():
             run = self._runs.get(name)
-            known = run.recall(each.path) if run is not None and run.signature == stamp else None
-            views.append(BundleState(each).glance() if known is None else known)
+            known = run.recall(each.path, self.options.publish) if run is not None and run.signature == stamp else None
+            views.append(withhold(BundleState(each).glance(), self.options.publish) if known is None else known)
         views.sort(key=age, reverse=True)
         return Site(tuple(views), self.options.langs, self.options.base_url, docs)
 
@@ -261,7 +269,7 @@ class Builder:
                 done.notes,
                 summary.dump(done.summary),
                 done.kept,
-                summary.recall(done.summary, pack),
+                withhold(summary.recall(done.summary, pack), self.options.publish),
             )
             built.add(done.tally)
             built.notes += done.notes
@@ -270,7 +278,14 @@ class Builder:
         """The jobs, done: here, or by several processes where that is faster."""
         options = self.options
         settings = Settings(
-            options.out, self.output.claims, options.langs, options.base_url, options.timezone, options.templates
+            options.out,
+            self.output.claims,
+            options.langs,
+            options.base_url,
+            options.timezone,
+            options.templates,
+            options.publish,
+            options.noindex,
         )
         workers = min(os.cpu_count() or 1, len(jobs), 1 + size // WORTH_SHARING)
         if workers > 1:
@@ -303,7 +318,7 @@ class Builder:
     def _recalled(self, found: dict[str, tuple[Found, str, int]]) -> Any:
         def recalled(view: BundleView) -> BundleView | None:
             run = self._runs.get(view.name)
-            return None if run is None else run.recall(found[view.name][0].path)
+            return None if run is None else run.recall(found[view.name][0].path, self.options.publish)
 
         return recalled
 
@@ -353,7 +368,7 @@ class Builder:
             if state is None or reach is None or run is None:
                 return None
             try:
-                view = state.refresh()
+                view = withhold(state.refresh(), self.options.publish)
             except OSError:
                 return None
             if view.touched is None or Reach.of(view) != reach:

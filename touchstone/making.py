@@ -13,6 +13,7 @@ from touchstone import pages
 from touchstone.bundle import BundleState
 from touchstone.i18n import Words
 from touchstone.output import Folder, Kept
+from touchstone.publishing import Publish, withhold
 from touchstone.render import Renderer
 from touchstone.site import File, Page, Place, Site
 from touchstone.store.bundles import Found
@@ -107,6 +108,8 @@ class Settings:
     base_url: str | None
     timezone: str | None
     templates: Path | None
+    publish: Publish
+    noindex: bool
 
 
 @dataclass(frozen=True)
@@ -140,23 +143,26 @@ def view_notes(view: BundleView) -> Iterator[str]:
 
 def make_run(job: Job, view: BundleView, settings: Settings, folder: Folder, renderer: Renderer) -> Done:
     """Render and write the pages of one run. Raises TouchstoneError."""
+    notes, view = list(view_notes(view)), withhold(view, settings.publish)
     site = Site.alone(view, job.place, settings.langs, settings.base_url)
     planned = list(outputs(pages.own(site), site, renderer, settings.timezone))
     folder.announce(made.path for made in planned if made.path not in job.before)
     tally = Tally()
     kept = write_all(planned, folder, job.before, tally)
-    return Done(summarise(view), kept, tally, list(view_notes(view)))
+    return Done(summarise(view), kept, tally, notes)
 
 
 def read_and_make(job: Job, settings: Settings) -> Done:
     """`make_run` in a process that knows nothing yet. Raises TouchstoneError, or OSError if the run cannot be read."""
     view = BundleState(job.found).refresh()
-    return make_run(job, view, settings, Folder(settings.out, settings.claims), _renderer(settings.templates))
+    return make_run(
+        job, view, settings, Folder(settings.out, settings.claims), _renderer(settings.templates, settings.noindex)
+    )
 
 
 @lru_cache(maxsize=4)
-def _renderer(templates: Path | None) -> Renderer:
-    return Renderer(templates)
+def _renderer(templates: Path | None, noindex: bool) -> Renderer:
+    return Renderer(templates, noindex=noindex)
 
 
 def code_fingerprint() -> str:

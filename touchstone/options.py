@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from touchstone.publishing import Publish
+
 
 @dataclass(frozen=True)
 class Options:
@@ -18,6 +20,9 @@ class Options:
     templates: Path | None = None
     docs: Path | None = None
     """Folder of Markdown files that become pages."""
+    publish: Publish = field(default_factory=Publish)
+    noindex: bool = False
+    """Ask search engines to leave the site out."""
     force: bool = False
     state_home: Path = field(default_factory=Path.cwd)
     """The folder whose `.touchstone/` holds the state between builds."""

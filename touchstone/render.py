@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from jinja2 import (
     ChoiceLoader,
@@ -81,7 +82,7 @@ def markdown(text: str, below: int = 3) -> Markup:
 class Renderer:
     """Renders pages of a site; `overrides` (the user's own templates) win file by file."""
 
-    def __init__(self, overrides: Path | None = None) -> None:
+    def __init__(self, overrides: Path | None = None, *, noindex: bool = False) -> None:
         folders = [*([overrides] if overrides else []), own_templates()]
         self.folders = tuple(folders)
         self.environment = Environment(
@@ -96,12 +97,13 @@ class Renderer:
         self.environment.filters["markdown"] = markdown
         self.environment.filters["recommendation"] = recommendation_words
         self.environment.globals["version"] = __version__
+        self.environment.globals["noindex"] = noindex
         self._stencils: dict[str, Stencils] = {}
 
     @cached_property
     def fingerprint(self) -> str:
         """Changes whenever a template, a catalog or touchstone itself does."""
-        parts = [__version__]
+        parts = [__version__, repr(self.environment.globals["noindex"])]
         for folder in (*self.folders, catalogs()):
             for path in sorted(folder.rglob("*")):
                 if path.is_file():
@@ -129,6 +131,7 @@ class Renderer:
         ]
         context: Mapping[str, Any] = page.context(words)
         names = {"w": words, "_": words._, "n_": words.n_, "url": url, "file": file}
+        names["address"] = f"{site.base_url or ''}{quote(here)}"
         names["verdict_rows"] = partial(self._rows, words, url)
         try:
             template = self.environment.get_template(page.template)

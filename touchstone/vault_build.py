@@ -1,7 +1,8 @@
 """The notes on disk: reads the runs, renders, and writes into a vault where other people's notes live too.
 
-Nothing is overwritten or removed that is not known to be ours: a note by its property `ts_made_by`, any other file by
-the mark in it and by the digest of what we last wrote. What the user wrote into a note of ours stays (`vault.merge`).
+Nothing is overwritten or removed that is not ours: a note is by its property `ts_made_by`, any other file by the mark
+in it, the base also by what we last wrote, as people change its views. What the user wrote into a note of ours stays
+(`vault.merge`). The state between builds only remembers what to remove; without it the folder itself tells.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ from touchstone.i18n import Words
 from touchstone.making import view_notes
 from touchstone.options import Options
 from touchstone.output import GENERATOR, STATE_DIR
+from touchstone.publishing import withhold
 from touchstone.render import own_templates
 from touchstone.site import Site, age
 from touchstone.store.bundles import find_bundles
 from touchstone.store.write import machine_error, replace_file, retry_locked
-from touchstone.vault import merge, notes
+from touchstone.vault import charts, merge, notes
 from touchstone.vault.notes import Attachment, Note
 from touchstone.vault.properties import LISTS
 from touchstone.vault.safe import inline, prose
@@ -82,7 +84,8 @@ class Notes:
 class _Entry:
     """What we remember of one file that we wrote."""
 
-    sha: str
+    shas: list[str] = field(default_factory=list)
+    """For the base: what it may hold if nobody changed it; two while it is being written."""
     note: str | None = None
     """For a chart: the note that shows it."""
     lists: dict[str, list[str]] = field(default_factory=dict)
@@ -97,24 +100,43 @@ class Folder:
         self.said: list[str] = []
         key = hashlib.sha256(str(self.root.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         self._state = options.state_home / STATE_DIR / f"vault-{key}.json"
-        self._before = self._load()
-        self._now: dict[str, _Entry] = {}
         self._check(options)
+        loaded = self._load()
+        self._before = self._scan() if loaded is None else loaded
+        self._now: dict[str, _Entry] = {}
 
-    def _load(self) -> dict[str, _Entry]:
+    def _load(self) -> dict[str, _Entry] | None:
         try:
             data = json.loads(self._state.read_text(encoding="utf-8"))
             if data["out"] != str(self.root.resolve()):
-                return {}
+                return None
             return {
                 path: _Entry(
-                    str(entry["sha"]), entry["note"], {k: [str(i) for i in v] for k, v in entry["lists"].items()}
+                    [str(sha) for sha in entry["shas"]],
+                    entry["note"],
+                    {name: [str(item) for item in items] for name, items in entry["lists"].items()},
                 )
                 for path, entry in data["files"].items()
                 if path and not path.startswith("/") and ".." not in path.split("/") and "\\" not in path
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            return {}
+            return None
+
+    def _scan(self) -> dict[str, _Entry]:
+        """What is ours in the folders that we use, where nobody remembers."""
+        found: dict[str, _Entry] = {}
+        for folder in notes.FOLDERS:
+            for path in sorted((self.root / folder).glob("*")):
+                name = path.relative_to(self.root).as_posix()
+                with suppress(MachineError):
+                    data = self._read(name)
+                    if data is None:
+                        continue
+                    if path.suffix == ".svg" and charts.MARK.encode() in data[:1000]:
+                        found[name] = _Entry(note=charts.note_of(name))
+                    elif path.suffix == ".md" and isinstance(state := _found(data), merge.Found):
+                        found[name] = _Entry(lists={name: state.added_to(name, ()) for name in LISTS})
+        return found
 
     def _check(self, options: Options) -> None:
         runs, out = options.runs.resolve(), self.root.resolve()
@@ -158,7 +180,7 @@ class Folder:
         earlier = known.lists if known is not None else {}
         data = merge.compose(note.properties, body, found, earlier).encode("utf-8", "replace")
         lists = {name: [str(item) for item in _items(note.properties[name])] for name in LISTS}
-        self._now[note.path] = _Entry(_sha(data), None, lists)
+        self._now[note.path] = _Entry(lists=lists)
         return self._write(note.path, before, data)
 
     def _say(self, path: str, state: merge.Fault) -> None:
@@ -171,16 +193,20 @@ class Folder:
 
     def attachment(self, item: Attachment) -> bool:
         """Bring a chart or the base up to date; True if it was written."""
-        before, known = self._read(item.path), self._before.get(item.path)
+        before, known = self._read(item.path), self._before.get(item.path, _Entry())
         data = item.content.encode("utf-8", "replace")
         if before is not None and before != data:
-            ours = item.mark.encode() in before[:1000] if known is None else known.sha == _sha(before)
-            if not ours:
+            marked = item.mark.encode() in before[:1000]
+            if not marked or (known.shas and _sha(before) not in known.shas):
                 self.said.append(f"{self.root / item.path}: left as it is: somebody changed it; delete it to have ours")
-                if known is not None:
-                    self._now[item.path] = known
+                self._now[item.path] = known
                 return False
-        self._now[item.path] = _Entry(_sha(data), item.note)
+        entry = self._now[item.path] = _Entry([_sha(data)] if item.editable else [], item.note)
+        if item.editable and before is not None and before != data:
+            # If we are stopped now, the next build must know either as ours.
+            self._now[item.path] = _Entry([_sha(before), _sha(data)], item.note)
+            self.save()
+            self._now[item.path] = entry
         return self._write(item.path, before, data)
 
     def _write(self, path: str, before: bytes | None, data: bytes) -> bool:
@@ -211,7 +237,7 @@ class Folder:
         if data is None:
             return True
         if not path.endswith(".md"):
-            return _sha(data) == entry.sha
+            return charts.MARK.encode() in data[:1000]
         state = _found(data)
         if isinstance(state, merge.Found) and not state.touched and not _more(state, entry):
             return True
@@ -231,18 +257,18 @@ class Folder:
                 target.parent.rmdir()
         return True
 
-    def save(self) -> None:
-        """Remember what is ours, if that changed."""
-        if self._now == self._before:
-            return
+    def save(self, done: bool = False) -> None:
+        """Remember what is ours; before all is `done` also what was."""
         files = {
-            path: {"sha": entry.sha, "note": entry.note, "lists": entry.lists}
-            for path, entry in sorted(self._now.items())
+            path: {"shas": entry.shas, "note": entry.note, "lists": entry.lists}
+            for path, entry in sorted({**self._before, **self._now}.items() if not done else self._now.items())
         }
-        text = json.dumps({"out": str(self.root.resolve()), "files": files}, ensure_ascii=False, indent=0)
+        data = json.dumps({"out": str(self.root.resolve()), "files": files}, indent=0).encode("utf-8", "replace")
         try:
+            if self._state.is_file() and self._state.read_bytes() == data:
+                return
             self._state.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._state, text.encode("utf-8", "replace"))
+            replace_file(self._state, data)
         except OSError as error:
             raise machine_error(self._state, error) from error
 
@@ -275,7 +301,7 @@ def _read(options: Options) -> tuple[Site, list[str]]:
     views, said = [], []
     for found in find_bundles(options.runs):
         try:
-            views.append(BundleState(found).refresh())
+            views.append(withhold(BundleState(found).refresh(), options.publish))
         except OSError as error:
             said.append(f"{found.path}: not shown: {error.strerror or error}")
     views.sort(key=age, reverse=True)
@@ -304,6 +330,6 @@ def build(options: Options) -> Built:
         with suppress(OSError):
             built.bytes += (options.out / item.path).stat().st_size
     built.removed = folder.keep_only(planned)
-    folder.save()
+    folder.save(done=True)
     built.notes.extend(folder.said)
     return built

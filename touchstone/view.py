@@ -84,6 +84,10 @@ class BundleView:
     """Changes whenever anything that was read of the bundle changes; equal revisions make equal pages."""
     documents: str = ""
     """Changes whenever one of the bundle's small files (bundle.yaml, pack.yaml, Markdown) does."""
+    whole: BundleView | None = None
+    """The view that this one was withheld from; None: nothing is."""
+    shows_answers: bool = True
+    """Whether there are pages with the answers to lead to."""
     touched: frozenset[int] | None = None
     """Numbers of the keys that lines came for since the view before; None: any may have changed."""
 
@@ -162,6 +166,8 @@ class BundleView:
     @cached_property
     def inputs_sha(self) -> str:
         """What the scorecard and judge_quality.md were made from, as one sha256 (hex)."""
+        if self.whole is not None:
+            return self.whole.inputs_sha
         return inputs_sha(self.pack_sha, self._winning_verdicts(), self.reports)
 
     def _winning_verdicts(self) -> Iterable[tuple[Any, ...]]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="obsidian: notes for a vault; --out names the folder in it.",
 )
+@click.option("--public", is_flag=True, help="Leave out answers, prompts and what the machine was; say what goes out.")
 @click.option("--force", is_flag=True, help="Build into a folder that holds other files too; those stay.")
 @config_option
 def build(
@@ -46,6 +47,7 @@ def build(
     templates: Path | None,
     docs: Path | None,
     target: str,
+    public: bool,
     force: bool,
     config: Path | None,
 ) -> None:
@@ -59,13 +61,34 @@ def build(
         options = replace(options, docs=docs)
     if lang is not None:
         options = replace(options, langs=_languages(lang))
+    if public:
+        from touchstone.publishing import CAREFUL
+
+        options = replace(options, publish=options.publish.and_only(CAREFUL))
     if target == "obsidian":
         _build_notes(options, named=out is not None)
-        return
-    from touchstone.build import build as build_site
+    else:
+        from touchstone.build import build as build_site
 
-    built = build_site(options)
-    report(built, options.out)
+        report(build_site(options), options.out)
+    if public or not options.publish.everything:
+        _what_goes_out(options)
+
+
+def _what_goes_out(options: Options) -> None:
+    """The list, and what somebody may not have meant to publish."""
+    from touchstone.giveaways import warnings
+
+    for line in warnings(options.out):
+        note(line)
+    out, kept = options.publish.sorted
+    always = ["scores", "red flags", "names of models, judges and prompts", "latencies", "judge quality"]
+    if options.publish.rationales:
+        always += ["scorecard.md", "judge_quality.md"]
+    click.echo(f"goes out: {', '.join([*always, *out])}")
+    click.echo(f"stays at home: {', '.join(kept) or 'nothing'}")
+    if "rationales" in out and "answers" in kept:
+        note("rationales quote the answers; publish.rationales: false keeps them at home too")
 
 
 def _build_notes(options: Options, named: bool) -> None:
@@ -80,12 +103,17 @@ def _build_notes(options: Options, named: bool) -> None:
 def build_options(settings: Settings, runs: Path | None = None, out: Path | None = None) -> Options:
     """Options from the config, with what was given on the command line on top."""
     from touchstone.options import Options
+    from touchstone.publishing import Publish
 
+    chosen = settings.config.publish.model_dump()
+    noindex = chosen.pop("noindex")
     return Options(
         runs=runs or settings.runs,
         out=out or settings.out,
         langs=tuple(settings.config.lang),
         timezone=settings.config.timezone,
+        publish=Publish(**chosen),
+        noindex=noindex,
         docs=settings.path(settings.config.docs) if settings.config.docs is not None else None,
         state_home=settings.home,
     )

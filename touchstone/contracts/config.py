@@ -86,6 +86,18 @@ class JudgeConfig(Written):
         return self
 
 
+class PublishConfig(Written):
+    """`publish:` what goes out with a site; everything does that is not named here."""
+
+    answers: bool = True
+    reasoning: bool = True
+    rationales: bool = True
+    prompts: bool = True
+    host: bool = True
+    noindex: bool = False
+    """Ask search engines to leave the site out."""
+
+
 class Config(Written):
     """The whole file. Everything has a default, so an empty file is a valid one."""
 
@@ -96,6 +108,7 @@ class Config(Written):
     timezone: Text | None = None
     eval: EvalConfig = EvalConfig()
     judge: JudgeConfig = JudgeConfig()
+    publish: PublishConfig = PublishConfig()
 
     @field_validator("lang", mode="before")
     @classmethod

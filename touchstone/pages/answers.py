@@ -24,7 +24,7 @@ SHOWN_ANSWER: Final = 100_000
 def plan(site: Site) -> Iterator[Page]:
     for bundle in site.bundles:
         slots = bundle.keys.slots
-        if not slots:
+        if not slots or not bundle.shows_answers:
             continue
         last = -(-slots // ANSWER_ROWS)
         for number, start, stop in batches(slots, ANSWER_ROWS):

@@ -50,7 +50,7 @@ def answer_id(key: Key) -> str:
 def answer_link(site: Site, bundle: BundleView, number: int) -> Link | None:
     """Where the answer to key `number` is shown; None for a key without one."""
     slot = bundle.keys.slot(number)
-    if slot is None:
+    if slot is None or not bundle.shows_answers:
         return None
     page = slot // ANSWER_ROWS + 1
     return Link(f"{site.home(bundle)}answers-{page}.html", answer_id(bundle.keys.key(number)))
@@ -94,7 +94,7 @@ def tabs(site: Site, bundle: BundleView, words: Words, current: str) -> list[Tab
     home = site.home(bundle)
     every = [
         ("result", words._("Result"), "index.html", True),
-        ("answers", words._("Answers"), "answers-1.html", bundle.keys.slots > 0),
+        ("answers", words._("Answers"), "answers-1.html", bundle.keys.slots > 0 and bundle.shows_answers),
         ("judge", words._("Judge monitor"), "judge/index.html", True),
         ("eval", words._("Eval monitor"), "eval/index.html", has_eval_page(bundle)),
         ("quality", words._("Judge quality"), "judge-quality/index.html", bundle.quality_md is not None),
@@ -234,7 +234,7 @@ def _verdict_row(
     return VerdictRow(
         id=row_id(key),
         page=None if own == here else own,
-        answer=None if slot is None else f"{home}answers-{slot // ANSWER_ROWS + 1}.html",
+        answer=None if slot is None or not bundle.shows_answers else f"{home}answers-{slot // ANSWER_ROWS + 1}.html",
         prompt_id=key.prompt_id,
         title=titles.get(key.prompt_id),
         model=key.model,

@@ -26,6 +26,7 @@ def _context(site: Site, pack: Pack, bundles: list[BundleView], words: Words) ->
         categories.setdefault(prompt.category or "", []).append(prompt)
     return {
         "pack": pack,
+        "withheld": any(not prompt.text for prompt in pack.prompts),
         "text_lang": pack.language,
         "lead": words.n_(
             "%(n)s prompt, %(variants)s variants, %(dimensions)s dimensions.",
