@@ -7,7 +7,7 @@ in section 1 is read back (`read_pairs`) where two judges of the same answers ar
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -278,10 +278,22 @@ def _case(cell: CellReview, each: DimensionReview, words: Words) -> str:
     scores = words._(
         "local %(local)s, reference %(reference)s", local=_number(each.local), reference=_number(each.reference)
     )
-    failed = ", ".join(check_name(check, words) for check in _failed(each))
-    lacks = "; " + words._("fails: %(checks)s", checks=failed) if failed else ""
+    failed = _failed(each)
+    lacks = f"; {_lacks(failed, words)}" if failed else ""
     note = each.critique.note if each.critique is not None else None
     return f"- **{where}** ({scores}{lacks})" + (f": {cell_text(note)}" if note else "")
+
+
+def _lacks(failed: Sequence[RubricCheck], words: Words) -> str:
+    if len(failed) == len(CHECKS):
+        return words._("fails all four checks")
+    short = {
+        "cites_evidence": words._("evidence"),
+        "names_improvement": words._("improvement"),
+        "justifies_level": words._("level"),
+        "catches_safety": words._("safety"),
+    }
+    return words._("lacks: %(checks)s", checks=", ".join(short[check] for check in failed))
 
 
 # -- reading it back
