@@ -451,6 +451,22 @@ def test_what_the_user_wrote_stays(home: Home) -> None:
     assert " 0 written" in home.build()[0]
 
 
+def test_without_state_the_notes_themselves_say_whose_they_are(home: Home) -> None:
+    home.build()
+    kept = home.note("Run 2026-06-19")
+    kept.write_text(kept.read_text(encoding="utf-8") + "\nMine.\n", encoding="utf-8")
+    mine = home.folder / "runs" / "Mine.md"
+    mine.write_text("mine\n", encoding="utf-8")
+    for name in ("2026-06-19_104844_eval_ko.d [x]#y^z", "2026-06-20_104844_eval_hand", "Tasks"):
+        shutil.rmtree(home.runs / name)
+    shutil.rmtree(home.cli.home / ".touchstone")
+    _, err = home.build()
+    assert {path.name for path in (home.folder / "runs").iterdir()} == {kept.name, mine.name, "Run odd-nested.md"}
+    assert f"{kept.name}: kept" in err and {p.name[:14] for p in (home.folder / "charts").glob("*06-*")} == {
+        kept.name[:14]
+    }
+
+
 def test_a_tag_of_ours_that_no_longer_holds_goes(home: Home) -> None:
     home.build()
     assert "touchstone/ko" in home.note("Run 2026-06-19").read_text(encoding="utf-8")

@@ -30,6 +30,16 @@ text{font:13px system-ui,sans-serif}.h{font-size:15px;font-weight:600}.n{text-an
 .u{fill:#222827}.l{stroke:#788480}}"""
 
 
+def path_of(note: str, chart: str) -> str:
+    """Where a chart of the note at path `note` lies."""
+    return f"charts/{note.rpartition('/')[2].removesuffix('.md')} {chart}.svg"
+
+
+def note_of(chart: str) -> str:
+    """The path of the note that a chart belongs to."""
+    return f"runs/{chart.rpartition('/')[2].rpartition(' ')[0]}.md"
+
+
 def quality(bundle: BundleView, words: Words) -> str | None:
     """Quality of each cell, best first, with the pack's two thresholds; None where there is none."""
     rows = [row for row in bundle.rows if row.weighted.pct is not None]

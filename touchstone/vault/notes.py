@@ -40,6 +40,7 @@ from touchstone.view import BundleView
 INDEX: Final = "touchstone runs"
 JUDGES: Final = "touchstone judges"
 BASE: Final = "touchstone.base"
+FOLDERS: Final = ("runs", "judges", "packs", "models", "charts")
 SHOWN_VERDICTS: Final = 60
 """Flagged and unscored verdicts that a note lists; the others are counted."""
 SHOWN_CELLS: Final = 100
@@ -68,6 +69,8 @@ class Attachment:
     """Stands in the file; where it is gone, somebody else wrote the file."""
     note: str | None = None
     """The path of the note that shows it."""
+    editable: bool = False
+    """People change it in Obsidian."""
 
 
 class Vault:
@@ -128,7 +131,7 @@ def plan(site: Site, words: Words) -> Iterator[Note | Attachment]:
     yield from (_model(vault, name) for name in vault.models)
     yield _judges(vault)
     yield _index(vault)
-    yield Attachment(BASE, base.text(words), base.MARK)
+    yield Attachment(BASE, base.text(words), base.MARK, editable=True)
 
 
 def _note(
@@ -159,7 +162,7 @@ def _run(vault: Vault, bundle: BundleView) -> Iterator[Note | Attachment]:
     words, note = vault.words, vault.runs[bundle.name]
     path = f"runs/{note}.md"
     drawn = [
-        Attachment(f"charts/{note} {name}.svg", svg, charts.MARK, path)
+        Attachment(charts.path_of(path, name), svg, charts.MARK, path)
         for name, svg in (("quality", charts.quality(bundle, words)), ("scores", charts.scores(bundle, words)))
         if svg is not None
     ]
