@@ -181,7 +181,7 @@ async def _judge(
         progress.started(bundle, todo)
         run = _Run(request, bundle, content, templates, todo, progress, sign, on_start, on_verdict)
         await run.run()
-        return Outcome(bundle, open_bundle(bundle).refresh(), run.asked, run.consistency)
+        return Outcome(bundle, run.state.refresh(), run.asked, run.consistency)
 
 
 def estimate_bundle(request: Request) -> Estimate:
@@ -374,6 +374,9 @@ class _Run:
     net: AsyncExitStack = field(default_factory=AsyncExitStack)
     judging: Judging | None = None
 
+    def __post_init__(self) -> None:
+        self.state = open_bundle(self.bundle)
+
     async def run(self) -> None:
         """All of it. What is left undone because of the sign is no error: the caller knows of it."""
         self.sign.then(self._stopping)
@@ -487,7 +490,7 @@ class _Run:
 
     def _conclude(self) -> None:
         """Scorecard and master events, computed here, where the pack is."""
-        view = open_bundle(self.bundle).refresh()
+        view = self.state.refresh()
         write_scorecard(self.bundle, view, datetime.fromtimestamp(self.clock(), UTC))
         if self.channel is not None:
             self.channel.masters(view)

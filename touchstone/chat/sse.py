@@ -6,7 +6,7 @@ an empty line ends it, a line that begins with a colon is a comment. Memory is b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 MAX_EVENT_BYTES: Final = 8 * 1024 * 1024
@@ -32,8 +32,16 @@ class EventCutter:
         self._data: list[bytes] = []
         self._after_cr = False
 
-    def feed(self, data: bytes) -> Iterator[bytes]:
+    def feed(self, data: bytes) -> Iterable[bytes]:
         """The data of every event that these bytes complete. Raises EventTooLong."""
+        if data.startswith(b"data: ") and data.find(b"\n") == len(data) - 2 and data.endswith(b"\n\n"):
+            # Nearly always a chunk is one event; there are thousands of them.
+            inside = self._pieces or self._data or self._after_cr or b"\r" in data or len(data) > self._max_bytes
+            if not inside:
+                return (data[6:-2],)
+        return self._feed(data)
+
+    def _feed(self, data: bytes) -> Iterator[bytes]:
         if self._after_cr and data:  # an empty chunk says nothing of what follows the CR
             data = data.removeprefix(b"\n")
             self._after_cr = False

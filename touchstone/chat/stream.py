@@ -152,7 +152,7 @@ class StreamParser:
         for name in ("usage", "timings", "stats"):
             if found := chunk.get(name):
                 self._extras[name] = as_dict(found) or self._extras.get(name, {})
-        if hidden := as_dict(as_dict(chunk.get("x_groq")).get("usage")):
+        if (groq := chunk.get("x_groq")) and (hidden := as_dict(as_dict(groq).get("usage"))):
             self._extras["usage"] = hidden
         self._choices(chunk.get("choices"), part, now)
 

@@ -174,19 +174,19 @@ class _Tally:
     """What a run's bar says of the verdicts so far."""
 
     def __init__(self) -> None:
-        self._scores: list[int] = []
-        self._flags = self._unscored = 0
+        self._scored = self._sum = self._flags = self._unscored = 0
 
     def add(self, verdict: Verdict) -> None:
         if verdict.unscored or verdict.score is None:
             self._unscored += 1
         else:
-            self._scores.append(verdict.score)
+            self._scored += 1
+            self._sum += verdict.score
             self._flags += bool(verdict.red_flag)
 
     @property
     def facts(self) -> str:
-        mean = f"mean {sum(self._scores) / len(self._scores):.2f}, " if self._scores else ""
+        mean = f"mean {self._sum / self._scored:.2f}, " if self._scored else ""
         return f"{mean}{self._flags} red flags, {self._unscored} unscored"
 
 
