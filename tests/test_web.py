@@ -232,6 +232,17 @@ def test_a_monitor_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
     assert heard.urls == [] and len(heard.notes) == 1 and "-9" in heard.notes[0]
 
 
+@posix
+def test_a_monitor_that_hangs_is_ended_too(tmp_path: Path) -> None:
+    heard = Heard()
+    with heard.monitor(Web(browser=False, home=tmp_path)) as watched:
+        watched.open(make_bundle(tmp_path / "r"))
+        watched.settle()
+        (hanging,) = (child for child in psutil.Process().children() if "touchstone.webmon" in child.cmdline())
+        hanging.suspend()
+    assert not hanging.is_running() and heard.notes == []
+
+
 def test_a_run_that_is_over_at_once_still_tells_the_address_once(tmp_path: Path) -> None:
     heard = Heard()
     with heard.monitor(Web(browser=False, home=tmp_path)) as watched:

@@ -12,6 +12,7 @@ import ipaddress
 import json
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ def _read(path: Path) -> tuple[Presence, str] | None:
             return None
         with path.open("rb") as file:
             stat = os.fstat(file.fileno())
-            if os.name == "posix" and (stat.st_uid != os.geteuid() or stat.st_mode & 0o077):
+            if sys.platform != "win32" and (stat.st_uid != os.geteuid() or stat.st_mode & 0o077):
                 return None
             data = json.loads(file.read(_MAX_BYTES))
         presence = Presence(str(data["url"]), Path(str(data["runs"])))
