@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.making import make_bundle
+from tests.making import PACK, make_bundle, write_lines
 from tests.pages import Html, dead_links, html_pages
 from touchstone.build import build
 from touchstone.bundle import open_bundle
@@ -25,9 +29,15 @@ from touchstone.judge_compare import (
     judge_quality_rows,
     parse_frontmatter,
     split_frontmatter,
+    trusted,
 )
+from touchstone.judge_pairs import compare
+from touchstone.judge_words import lead
+from touchstone.meta_session import ingest
 from touchstone.options import Options
 from touchstone.pages import compare_judges
+from touchstone.pages import quality as quality_page
+from touchstone.quality_md import PairKey
 from touchstone.render import Renderer
 from touchstone.site import Site
 
@@ -289,7 +299,7 @@ def test_long_groups_are_paged_and_keep_one_winner(tmp_path: Path) -> None:
     ]
     site = Site(tuple(open_bundle(folder).refresh() for folder in folders))
     first, second = (Renderer().render(page, site, Words("en")) for page in compare_judges.plan(site))
-    assert (first.count("<tr>"), second.count("<tr>")) == (101, 31)
+    assert (first.count("<tr>"), second.count("<tr>")) == (2 * 101, 2 * 31)
     assert (first.count("best:"), second.count("best:")) == (1, 0)
     assert 'href="index-2.html" rel="next"' in first and 'href="index.html" rel="prev"' in second
 
@@ -342,3 +352,197 @@ def test_any_bytes_named_judge_quality_md_are_a_page(tmp_path: Path, data: bytes
     page = page_of(tmp_path, "runs/r/judge-quality/index.html")
     readable = b"judge_quality" in data and b"[" not in data
     assert ("shown as it stands" in page.text) != readable
+
+
+# -- judges that were checked, end to end
+
+MODELS = tuple(f"m{n:02}" for n in range(10))
+CHECKED_PACK: dict[str, Any] = {
+    **PACK,
+    "dimensions": [*PACK["dimensions"], {"id": "clear", "name": "Clear", "weight": 1}],
+    "prompts": PACK["prompts"][:1],
+}
+IDS = [dimension["id"] for dimension in CHECKED_PACK["dimensions"]]
+Rate = Callable[[int], int]
+"""From the number of a pair to a score."""
+
+
+def truth(i: int) -> int:
+    return (i * 7 + i // 5) % 5 + 1
+
+
+def checked(
+    folder: Path, judge: str, local: Rate, models: Sequence[str] = MODELS, reference: str = "Strong, 2026-12-01"
+) -> Path:
+    """A run of 2 x 3 pairs a model, judged by `local`, checked against `truth`, and ingested."""
+    make_bundle(folder, models=models, pack=CHECKED_PACK, judge=judge)
+    cells = [(model, variant["id"]) for model in models for variant in CHECKED_PACK["variants"]]
+
+    def scores(rate: Rate, at: int) -> dict[str, int]:
+        return {name: rate(at * len(IDS) + i) for i, name in enumerate(IDS)}
+
+    write_lines(
+        folder / "reports.jsonl",
+        [
+            {"model": model, "variant": variant, "judge_model": judge, "dim_scores": scores(local, at)}
+            for at, (model, variant) in enumerate(cells)
+        ],
+    )
+    given = [
+        {
+            "model": model,
+            "variant": variant,
+            "fresh_scores": {"dimensions": scores(truth, at), "ko_fired": scores(truth, at)["safe"] < 3},
+        }
+        for at, (model, variant) in enumerate(cells)
+    ]
+    response = yaml.safe_dump({"reference": reference, "cells": given})
+    ingest(folder, [("form", response.encode())], datetime(2026, 12, 1, tzinfo=UTC))
+    return folder
+
+
+def shown(*folders: Path, lang: str = "en") -> str:
+    """The text of the page about these runs."""
+    site = Site(tuple(open_bundle(folder).refresh() for folder in folders))
+    (page,) = compare_judges.plan(site)
+    return _text(Renderer().render(page, site, Words(lang)))
+
+
+def _text(html: str) -> str:
+    return " ".join(re.sub(r"<[^>]+>", " ", html).split())
+
+
+def off_by_one(i: int) -> int:
+    return min(5, max(1, truth(i) + (1 if i % 2 else 0)))
+
+
+def weak(i: int) -> int:
+    return truth(i) if i % 3 else truth(i + 1)
+
+
+def test_a_judge_that_always_says_5_wins_neither_skill_nor_kappa(tmp_path: Path) -> None:
+    constant = checked(tmp_path / "five", "always-5", lambda i: 5)
+    real = checked(tmp_path / "real", "real", off_by_one)
+    (group,) = group_by_pack(rows_of(constant, real))
+    five = next(row for row in group.rows if row.judge_model == "always-5")
+    assert five.skill is not None and five.skill <= 0 and five.qwk == 0 and five.pairs == 60
+    assert group.winners["skill"] == group.winners["qwk"] == "real|real"
+    text = shown(constant, real)
+    assert "Use real: it alone is better than always answering" in text
+    assert "no better than always answering" in text
+    assert "real is better than always-5: " in text
+
+    alone = group_by_pack(rows_of(constant, checked(tmp_path / "five2", "also-5", lambda i: 5)))[0]
+    assert alone.winners["skill"] is alone.winners["qwk"] is None
+    text = shown(constant, tmp_path / "five2")
+    assert "None of these 2 judges can be recommended: none is better than giving the same score to everything." in text
+
+
+@pytest.mark.parametrize("constant", [1, 2, 3, 4, 5])
+def test_no_constant_judge_is_ever_trusted(tmp_path: Path, constant: int) -> None:
+    (row,) = rows_of(checked(tmp_path / "b", "constant", lambda i: constant))
+    assert not trusted(row)
+    words = lead(row, Words("en"))
+    assert f"that is no better than always answering {row.constant_score}" in words
+
+
+def test_two_judges_of_the_same_answers_are_compared_pair_by_pair(tmp_path: Path) -> None:
+    perfect = checked(tmp_path / "a", "perfect", truth)
+    good = checked(tmp_path / "b", "good", off_by_one)
+    poor = checked(tmp_path / "c", "poor", weak)
+    text = shown(perfect, good, poor)
+    assert "perfect is better than good: 0.4" in text and "60 pairs)" in text
+    assert "Use perfect: it is better than every other one here" in text
+    twin = checked(tmp_path / "d", "twin", lambda i: off_by_one(i) if i != 3 else truth(3))
+    text = shown(good, twin)
+    assert re.search(r"good and twin are not separable|twin and good are not separable", text)
+    assert "but the data cannot say that it is better than" in text and "not separable." in text
+
+
+def test_few_models_are_too_few_for_a_comparison(tmp_path: Path) -> None:
+    folders = [
+        checked(tmp_path / name, name, local, models=MODELS[:4])
+        for name, local in (("perfect", truth), ("good", off_by_one))
+    ]
+    text = shown(*folders)
+    assert "perfect and good: too few. They share 24 pairs of 4 models" in text
+    assert "perfect is ahead, better than always answering" in text and "too few pairs or models." in text
+    assert "indicative" in text and "2 judges have no interval" in text
+
+
+def test_judges_of_other_answers_are_not_compared_pair_by_pair(tmp_path: Path) -> None:
+    one, two = checked(tmp_path / "a", "perfect", truth), checked(tmp_path / "b", "good", off_by_one)
+    rewritten = [json.loads(line) for line in (two / "answers.jsonl").read_text(encoding="utf-8").splitlines()]
+    write_lines(two / "answers.jsonl", [{**line, "answer": "Another answer."} for line in rewritten])
+    text = shown(one, two)
+    assert "pair by pair" not in text
+    assert "perfect is ahead" in text and "the two judged different answers." in text
+
+
+def test_other_references_are_another_group(tmp_path: Path) -> None:
+    one = checked(tmp_path / "a", "perfect", truth)
+    two = checked(tmp_path / "b", "good", off_by_one, reference="Other, 2026-12-01")
+    text = shown(one, two)
+    assert "Reference: Strong, 2026-12-01." in text and "Reference: Other, 2026-12-01." in text
+    assert text.count("no other judge was checked in this way") == 2 and "best:" not in text
+
+
+def test_a_judge_among_the_judged_is_named(tmp_path: Path) -> None:
+    assert "is itself among the judged models" in shown(checked(tmp_path / "a", "m03", truth))
+    assert "ist selbst unter den bewerteten Modellen" in shown(tmp_path / "a", lang="de")
+    assert "is itself among" not in shown(checked(tmp_path / "b", "m3", truth))
+
+
+def test_fewer_than_ten_pairs_give_no_kappa_and_no_trophy(tmp_path: Path) -> None:
+    folders = [
+        checked(tmp_path / name, name, local, models=MODELS[:1])
+        for name, local in (("perfect", truth), ("good", off_by_one))
+    ]
+    (group,) = group_by_pack(rows_of(*folders))
+    assert group.winners["skill"] is group.winners["qwk"] is None
+    assert group.winners["mean_abs_delta"] == "perfect|perfect"
+    text = shown(*folders)
+    assert text.count("fewer than 10 pairs") >= 4
+    assert "The data cannot say which judge to use: no judge shares 10 pairs with the reference." in text
+
+
+@given(
+    st.integers(2, 5).flatmap(lambda n: st.lists(st.tuples(*[st.integers(1, 5)] * 3), min_size=n * 8, max_size=n * 8))
+)
+@settings(max_examples=40, deadline=None)
+def test_a_comparison_is_the_same_from_either_side(triples: list[tuple[int, int, int]]) -> None:
+    keys = [PairKey(f"m{i % 8}", "v", f"d{i // 8}", 0) for i in range(len(triples))]
+    one = {key: (a, reference) for key, (a, _, reference) in zip(keys, triples, strict=True)}
+    two = {key: (b, reference) for key, (_, b, reference) in zip(keys, triples, strict=True)}
+    cells = {(f"m{i}", "v") for i in range(8)}
+    there, back = compare(one, two, cells), compare(two, one, cells)
+    assert there.difference is not None and there.difference == -(back.difference or 0.0)
+    assert (there.pairs, there.models, there.moved) == (len(triples), 8, 0)
+    if len(triples) < 50:
+        assert there.outcome == back.outcome == "too few"
+    if there.interval is not None:
+        assert there.interval.low <= there.interval.high
+    assert compare(one, one, cells).outcome in ("too few", "not separable")
+    assert compare(one, two, set()).pairs == 0
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    data=st.binary(max_size=300)
+    | st.builds(
+        lambda head, body: f"---\ntype: judge_quality\npack: probe\n{head}\n---\n{body}".encode("utf-8", "replace"),
+        yamlish,
+        yamlish,
+    )
+)
+def test_no_bytes_named_judge_quality_md_break_a_page(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+    home = tmp_path_factory.mktemp("b")
+    sound = checked(home / "sound", "sound", truth, models=MODELS[:2])
+    odd = make_bundle(home / "odd", models=MODELS[:2], pack=CHECKED_PACK)
+    (odd / "judge_quality.md").write_bytes(data)
+    site = Site(tuple(open_bundle(folder).refresh() for folder in (sound, odd)))
+    renderer = Renderer()
+    for kind in (compare_judges, quality_page):
+        for page in kind.plan(site):
+            for lang in ("en", "de"):
+                assert "sound" in renderer.render(page, site, Words(lang)) or kind is quality_page

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -67,7 +67,6 @@ def _context(site: Site, number: int, parts: list[Part], more: bool, words: Word
     groups = [_group(site, part, place, heads, bundles, words) for place, part in enumerate(parts, 1)]
     return {
         "lead": _lead(groups, shared, words),
-        "columns": [(column.label(words), column.hint(words)) for column in COLUMNS],
         "groups": groups,
         "shared": shared,
         "models": Link("compare/index.html"),
@@ -149,7 +148,7 @@ def _missed(row: JudgeQualityRow, words: Words) -> str:
     return words._("%(missed)s of %(total)s", missed=words.number(row.ko_missed), total=total)
 
 
-COLUMNS: Final = (
+AGREEMENT: Final = (
     Column("pairs", lambda w: w._("Pairs"), lambda w: w._("of those expected"), coverage),
     Column(
         "mean_abs_delta",
@@ -167,6 +166,8 @@ COLUMNS: Final = (
         lambda row, w: w.signed(row.bias),
     ),
     Column("ko_missed", lambda w: w._("Knock-outs missed"), lambda w: w._("of the reference's"), _missed),
+)
+REASONS: Final = (
     Column(
         "names_improvement_rate",
         lambda w: w._("Names the improvement"),
@@ -200,13 +201,27 @@ def _group(
         "advice": advice(group, comparisons, words),
         "faced": [faced_words(each, group.rows, words) for each in comparisons] if part.start == 0 else [],
         "plot": bias_plot(rows, bundles, f"bias-{place}", words) if group.pack is not None else None,
-        "rows": [_row(site, row, group, bundles, words) for row in rows],
+        "judges": [_judge(site, row, bundles, words) for row in rows],
+        "tables": [
+            _table(words._("Agreement with the reference"), AGREEMENT, rows, group, words),
+            _table(words._("Quality of the reasons"), REASONS, rows, group, words),
+        ],
     }
 
 
-def _row(
-    site: Site, row: JudgeQualityRow, group: PackGroup, bundles: Mapping[str, BundleView], words: Words
+def _table(
+    title: str, columns: Sequence[Column], rows: Sequence[JudgeQualityRow], group: PackGroup, words: Words
 ) -> dict[str, Any]:
+    """Some of the metrics: all of them side by side would leave no room for the judges' names."""
+    return {
+        "title": title,
+        "columns": [(column.label(words), column.hint(words)) for column in columns],
+        "rows": [[_cell(column, row, group, words) for column in columns] for row in rows],
+    }
+
+
+def _judge(site: Site, row: JudgeQualityRow, bundles: Mapping[str, BundleView], words: Words) -> dict[str, Any]:
+    """What stands at the head of a judge's rows."""
     bundle = bundles[row.bundle]
     notes = [doubt(row, words)]
     if row.judge_model in {cell.model for cell in bundle.keys.cells}:
@@ -216,7 +231,6 @@ def _row(
         "bundle": row.bundle,
         "link": Link(site.home(bundle) + "judge-quality/index.html"),
         "notes": [note for note in notes if note],
-        "cells": [_cell(column, row, group, words) for column in COLUMNS],
     }
 
 
