@@ -40,6 +40,7 @@ from touchstone.pages import quality as quality_page
 from touchstone.quality_md import PairKey
 from touchstone.render import Renderer
 from touchstone.site import Site
+from touchstone.view import BundleView
 
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{b}: &{b} [*{a}, *{a}, *{a}, *{a}, *{a}]\n" for a, b in zip("abcdefghi", "bcdefghij", strict=True)
@@ -526,6 +527,12 @@ def test_a_comparison_is_the_same_from_either_side(triples: list[tuple[int, int,
     assert compare(one, two, set()).pairs == 0
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> BundleView:
+    """A judge whose report is in order."""
+    return open_bundle(checked(tmp_path_factory.mktemp("sound") / "sound", "sound", truth, MODELS[:2])).refresh()
+
+
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     data=st.binary(max_size=300)
@@ -535,12 +542,12 @@ def test_a_comparison_is_the_same_from_either_side(triples: list[tuple[int, int,
         yamlish,
     )
 )
-def test_no_bytes_named_judge_quality_md_break_a_page(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    home = tmp_path_factory.mktemp("b")
-    sound = checked(home / "sound", "sound", truth, models=MODELS[:2])
-    odd = make_bundle(home / "odd", models=MODELS[:2], pack=CHECKED_PACK)
+def test_no_bytes_named_judge_quality_md_break_a_page(
+    tmp_path_factory: pytest.TempPathFactory, sound: BundleView, data: bytes
+) -> None:
+    odd = make_bundle(tmp_path_factory.mktemp("b") / "odd", models=MODELS[:2], pack=CHECKED_PACK)
     (odd / "judge_quality.md").write_bytes(data)
-    site = Site(tuple(open_bundle(folder).refresh() for folder in (sound, odd)))
+    site = Site((sound, open_bundle(odd).refresh()))
     renderer = Renderer()
     for kind in (compare_judges, quality_page):
         for page in kind.plan(site):
