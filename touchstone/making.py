@@ -37,7 +37,7 @@ def outputs(items: Iterable[Page | File], site: Site, renderer: Renderer, timezo
     for item in items:
         match item:
             case File():
-                yield Made(item.path, item.content)
+                yield Made(item.path, item.content, item.inputs)
             case Page():
                 for each in words[:1] if item.once else words:
                     path = site.lang_root(each.lang) + item.path

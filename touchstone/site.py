@@ -48,6 +48,8 @@ class File:
 
     path: str
     content: Callable[[], bytes]
+    inputs: str | None = None
+    """Stands for all that the file is made from; None: unknown."""
 
 
 class Place(NamedTuple):

@@ -21,6 +21,7 @@ from touchstone.pages import (
     packs,
     quality,
     result,
+    search,
     verdicts,
 )
 from touchstone.site import File, Page, Site
@@ -29,7 +30,7 @@ from touchstone.view import BundleView
 # Pages that lead to others come after them: whoever follows a link meanwhile finds the page there.
 OWN = (answers, verdicts, flagged, judge, eval, quality, result)
 """Pages of one run. They know of the site around them only what `site.Place` holds."""
-WIDE = (packs, docs, data, compare, compare_judges, index, extras)
+WIDE = (packs, docs, data, compare, compare_judges, search, index, extras)
 """Pages over all runs. They know of each run only what `summary.Summary` holds."""
 
 # What follows a growing run at once; everything else follows when the run has rested.
@@ -40,6 +41,7 @@ def own(site: Site) -> Iterator[Page | File]:
     """Every page and file of the site's runs, each path once."""
     for kind in OWN:
         yield from kind.plan(site)
+    yield from search.plan_run(site)
 
 
 def wide(site: Site) -> Iterator[Page | File]:

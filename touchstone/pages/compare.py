@@ -11,6 +11,7 @@ from touchstone.i18n import Words
 from touchstone.pages.common import Link
 from touchstone.pages.lineage import eval_names, one_per_eval
 from touchstone.pages.ranking import Ranking, agreement, ranking, ranking_words
+from touchstone.pages.speed_plot import speed_plot
 from touchstone.report_md import safety_words
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
@@ -98,6 +99,7 @@ def _ranking(
     ranked: Ranking,
     names: dict[str, str],
     measured: dict[tuple[str, str], dict[str, Any]],
+    name: str,
     words: Words,
 ) -> dict[str, Any]:
     rows = []
@@ -126,6 +128,7 @@ def _ranking(
     return {
         "judge": judge,
         "rows": rows,
+        "plot": speed_plot(rows, f"{name}-plot", words),
         "words": ranking_words(ranked, words),
         "run": (rows[0]["run"], rows[0]["link"]) if one_run else None,
         "timed": any(row["latency_p50"] is not None for row in rows),

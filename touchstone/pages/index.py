@@ -10,6 +10,7 @@ from typing import Any
 from touchstone.i18n import Words
 from touchstone.pages.common import Link, is_replay, recommendation_counts, run_title
 from touchstone.pages.result import lead
+from touchstone.pages.search import plan as search_files
 from touchstone.site import INDEX_ROWS, Page, Site, batches
 from touchstone.slugs import hash8
 from touchstone.view import BundleView
@@ -39,8 +40,14 @@ def _context(site: Site, number: int, start: int, stop: int, more: bool, words: 
         "newer": Link(address(number - 1)) if number > 1 else None,
         "older": Link(address(number + 1)) if more else None,
         "first": number == 1,
+        "search_parts": search_parts(site),
         "packs": [_pack(home, bundles) for home, bundles in site.packs.items()] if number == 1 else [],
     }
+
+
+def search_parts(site: Site) -> int:
+    """How many scripts hold what the search looks through, verdicts left out."""
+    return sum(1 for _ in search_files(site))
 
 
 def _lead(site: Site, words: Words) -> str:
