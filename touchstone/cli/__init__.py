@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 import click
 
 from touchstone import __version__
-from touchstone.cli import build, check, demo, evaluate, init, judge, judge_meta, run, scorecard, serve
+from touchstone.cli import build, check, demo, evaluate, init, judge, judge_meta, merge, run, scorecard, serve
 from touchstone.errors import TouchstoneError
 
 COMMANDS: Final = (
@@ -22,6 +22,7 @@ COMMANDS: Final = (
     demo.demo,
     evaluate.evaluate,
     judge.judge,
+    merge.merge,
     run.run,
     scorecard.scorecard,
     judge_meta.judge_meta,

@@ -41,6 +41,21 @@ def exclusive(bundle: Path, command: str) -> Iterator[None]:
         lock.release()
 
 
+def refuse_busy(bundle: Path) -> None:
+    """Raises BusyError if somebody writes to the bundle at the moment. Nothing is left behind, nothing is made."""
+    path = bundle / LOCK_NAME
+    if not path.is_file() or path.is_symlink():
+        return
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise BusyError(f"{bundle}: {_holder(bundle)} is writing here; wait until it ends, or stop it") from None
+    except OSError:
+        return  # what cannot be locked here, nobody can be writing to from here
+    lock.release()
+
+
 def _holder(bundle: Path) -> str:
     try:
         data = json.loads((bundle / HOLDER_NAME).read_text(encoding="utf-8"))
