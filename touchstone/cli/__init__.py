@@ -15,6 +15,7 @@ import click
 
 from touchstone import __version__
 from touchstone.cli import build, check, demo, evaluate, init, judge, judge_meta, merge, run, scorecard, serve
+from touchstone.cli.common import note
 from touchstone.errors import TouchstoneError
 
 COMMANDS: Final = (
@@ -82,7 +83,7 @@ def _run() -> int:
         click.echo("stopped; what was measured is kept", err=True)
         return 130
     except TouchstoneError as error:
-        click.echo(f"touchstone: {error}", err=True)
+        note(f"touchstone: {error}")
         return 1
     except BrokenPipeError:
         # The reader of our output (head, less) has seen enough.

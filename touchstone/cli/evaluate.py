@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--resume", type=click.Path(path_type=Path, file_okay=False), help="Go on with an interrupted run in this folder."
 )
-@click.option("--events", is_flag=True, help="Also write events.jsonl, which tells others how the run goes on.")
+@click.option("--events", is_flag=True, help="Also write events.jsonl and resources.jsonl, the machine's load.")
 @web_options
 @config_option
 def evaluate(
