@@ -25,7 +25,8 @@
     const tag = cell.querySelector(".tag");
     if (tag) return [...tag.classList].map((name) => RANKS[name]).find(Boolean) ?? null;
     const text = cell.textContent.trim();
-    if (/^[—–·?]?$/.test(text)) return null;
+    const quiet = cell.querySelector(".quiet")?.textContent.trim();
+    if (/^[—–·?]?$/.test(text) || text === quiet) return null;
     const found = text.match(NUMBER);
     if (!found) return text;
     const plain = found[0].replace("−", "-").replace(/[±+]/, "").replaceAll(point === "," ? "." : ",", "").replace(point, ".");
