@@ -6,11 +6,14 @@ import json
 import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.making import PACK, make_bundle, write_lines
 from tests.pages import Html
@@ -22,6 +25,7 @@ from touchstone.options import Options
 from touchstone.pages.eval import CHART_MODELS, latency_chart, rate_chart
 from touchstone.pages.lineage import eval_names, one_per_eval
 from touchstone.pages.ranking import agreement, ranking, ranking_words
+from touchstone.pages.speed_plot import DOTS_SHOWN, speed_plot
 from touchstone.store.bundles import find_bundles
 from touchstone.view import BundleView
 
@@ -285,3 +289,37 @@ def test_the_chart_of_rates_says_what_it_shows(rates: list[float | None], title:
     drawn = rate_chart([replace(speed(f"m{n}", 1.0), gen_tps=rate) for n, rate in enumerate(rates)], WORDS)
     assert drawn is not None and drawn["title"] == title
     assert drawn["bars"][0]["width"] >= drawn["bars"][-1]["width"] > 0
+
+
+# -- quality and speed
+
+
+def rated(model: str, pct: float | None, latency: float | None, variant: str = "plain") -> dict[str, Any]:
+    return {"model": model, "variant": variant, "pct": pct, "latency_p50": latency}
+
+
+def test_the_plot_needs_two_cells_with_both_figures() -> None:
+    assert speed_plot([rated("a", 50.0, 1.0), rated("b", None, 2.0), rated("c", 40.0, None)], WORDS) is None
+    plot = speed_plot([rated("a", 80.0, 1.0), rated("b", 20.0, 4.6)], WORDS)
+    assert plot is not None and plot["slowest"] == "5.0\u00a0s"
+    (better, worse) = plot["dots"]
+    assert better["y"] < worse["y"] and better["x"] < worse["x"]
+    assert (better["name"], better["quality"], better["latency"]) == ("a", "80%", "1.0\u00a0s")
+
+
+@given(st.lists(st.tuples(st.floats(20, 100), st.floats(0, 1e7)), min_size=2, max_size=30))
+def test_every_name_in_the_plot_has_room(cells: list[tuple[float, float]]) -> None:
+    plot = speed_plot([rated(f"model {n} {'x' * n}", *cell) for n, cell in enumerate(cells)], WORDS)
+    assert plot is not None and plot["left_out"] == max(0, len(cells) - DOTS_SHOWN)
+    heights = sorted(dot["label_y"] for dot in plot["dots"])
+    assert all(below - above >= 15.8 for above, below in pairwise(heights))
+    assert all(plot["left"] <= dot["x"] <= plot["right"] for dot in plot["dots"])
+    assert all(plot["top"] <= dot["y"] <= plot["bottom"] and len(dot["label"]) <= 28 for dot in plot["dots"])
+    assert heights[-1] <= plot["height"]
+
+
+def test_compare_draws_quality_against_latency(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "runs" / "r")
+    page = page_of(tmp_path, "compare/index.html")
+    assert page.source.count("Quality and latency of each cell") == 1
+    assert page.source.count("m-one (plain): 80%, 1.5") == 1

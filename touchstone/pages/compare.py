@@ -99,7 +99,6 @@ def _ranking(
     ranked: Ranking,
     names: dict[str, str],
     measured: dict[tuple[str, str], dict[str, Any]],
-    name: str,
     words: Words,
 ) -> dict[str, Any]:
     rows = []
@@ -128,7 +127,7 @@ def _ranking(
     return {
         "judge": judge,
         "rows": rows,
-        "plot": speed_plot(rows, f"{name}-plot", words),
+        "plot": speed_plot(rows, words),
         "words": ranking_words(ranked, words),
         "run": (rows[0]["run"], rows[0]["link"]) if one_run else None,
         "timed": any(row["latency_p50"] is not None for row in rows),
