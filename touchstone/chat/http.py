@@ -1,14 +1,15 @@
 """The thin shell around the pure parts: sockets, clocks and limits. The only module that knows the HTTP library.
 
 All of that library's weather is handled here: its connection pool that can stick after a cancelled request (a fresh
-client takes over), its proxy variables that break loopback (not used there), its exceptions (told as ChatFailure),
-its transparent decompression and unbounded bodies (raw bytes, counted). When to ask again is decided in `call`.
+one takes over), proxy variables that break loopback (not used there), its exceptions (told as ChatFailure), its
+transparent decompression and unbounded bodies (raw bytes, counted). An endpoint is one address without redirects and
+cookies, so its transport is all that is needed of it, at three quarters of the cost. When to ask again is decided in
+`call`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from importlib.util import find_spec
 from types import TracebackType
 from typing import Any, Final, Self, cast
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -46,8 +48,8 @@ DRAIN_S: Final = 0.25
 ERROR_BODY_S: Final = 5.0
 MAX_ERROR_BYTES: Final = 64 * 1024
 MAX_LIST_BYTES: Final = 8 * 1024 * 1024
-MOST_CLIENTS: Final = 4
-"""Fresh clients within one request; a pool that sticks again at once has another cause."""
+MOST_TRANSPORTS: Final = 4
+"""Fresh ones within one request; a pool that sticks again at once has another cause."""
 
 Note = Callable[[str], None]
 
@@ -55,8 +57,6 @@ if find_spec("sniffio") is None:
     # httpcore asks for it several times a request, and Python does not remember what it did not find: a search of
     # all folders each time, a fifth of what a call costs.
     sys.modules["sniffio"] = None  # type: ignore[assignment]
-
-logging.getLogger("httpx").setLevel(logging.WARNING)  # at INFO it logs each address with its query, keys and all
 
 
 class Endpoint:
@@ -92,8 +92,17 @@ class Endpoint:
         self._sleep = sleep
         self._clock = clock
         self._epoch = epoch
-        self._client: httpx.AsyncClient | None = None
-        self._retired: list[httpx.AsyncClient] = []
+        self._transport: httpx.AsyncHTTPTransport | None = None
+        self._retired: list[httpx.AsyncHTTPTransport] = []
+        self._timeouts = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=POOL_TIMEOUT_S).as_dict()
+        self._headers = {
+            "accept": "text/event-stream, application/json",
+            "accept-encoding": "identity",  # a few bytes could otherwise unfold into gigabytes
+            "content-type": "application/json",
+            "user-agent": "touchstone",
+        }
+        if self._address.authorization:
+            self._headers["authorization"] = self._address.authorization
         self._chat_url = self._address.base + "/chat/completions"
         self._habits: dict[str, Habits] = {}
         self._doubts = Doubts(self.context_tokens, self._note)
@@ -114,11 +123,11 @@ class Endpoint:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        clients, self._client = [*self._retired, self._client], None
+        transports, self._transport = [*self._retired, self._transport], None
         self._retired.clear()
-        for client in clients:
-            if client is not None:
-                await client.aclose()
+        for transport in transports:
+            if transport is not None:
+                await transport.aclose()
 
     # ── what callers ask ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -243,15 +252,21 @@ class Endpoint:
             await response.aclose()
 
     async def _headers_of(self, method: str, url: str, body: bytes | None) -> httpx.Response:
-        for _ in range(MOST_CLIENTS):
-            client = self._usable()
+        for _ in range(MOST_TRANSPORTS):
+            transport = self._usable()
             try:
-                request = client.build_request(method, url + self._address.query, content=body)
-                return await client.send(request, stream=True)
+                request = httpx.Request(
+                    method,
+                    url + self._address.query,
+                    headers=self._headers,
+                    content=body,
+                    extensions={"timeout": self._timeouts},
+                )
+                return await transport.handle_async_request(request)
             except httpx.InvalidURL:
                 raise ChatFailure("address", "it is no web address") from None
             except httpx.PoolTimeout:
-                self._retire(client)
+                self._retire(transport)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
                 raise ChatFailure("unreachable", self._reason(error)) from None
             except httpx.HTTPError as error:
@@ -264,35 +279,25 @@ class Endpoint:
             return f"TLS failed: {text}; http:// instead of https://, or an unknown certificate"
         return "connection refused" if text == "All connection attempts failed" else text or type(error).__name__
 
-    def _usable(self) -> httpx.AsyncClient:
-        if self._client is None:
-            self._client = self._fresh()
-        return self._client
+    def _usable(self) -> httpx.AsyncHTTPTransport:
+        if self._transport is None:
+            self._transport = self._fresh()
+        return self._transport
 
-    def _retire(self, client: httpx.AsyncClient) -> None:
-        """Replace a client whose pool sticks. It is closed at the end only: other requests may still run on it."""
-        if self._client is client:
-            self._retired.append(client)
-            self._client = None
+    def _retire(self, transport: httpx.AsyncHTTPTransport) -> None:
+        """Replace one whose pool sticks. It is closed at the end only: other requests may still run on it."""
+        if self._transport is transport:
+            self._retired.append(transport)
+            self._transport = None
 
-    def _fresh(self) -> httpx.AsyncClient:
-        headers = {
-            "accept": "text/event-stream, application/json",
-            "accept-encoding": "identity",  # a few bytes could otherwise unfold into gigabytes
-            "content-type": "application/json",
-            "user-agent": "touchstone",
-        }
+    def _fresh(self) -> httpx.AsyncHTTPTransport:
         local = self._address.is_loopback
-        if self._address.authorization:
-            headers["authorization"] = self._address.authorization
         try:
-            return httpx.AsyncClient(
-                headers=headers,
-                timeout=httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=POOL_TIMEOUT_S),
+            return httpx.AsyncHTTPTransport(
                 limits=LIMITS,
                 verify=not local or self._address.base.startswith("https:"),  # unused there, and costs 70 ms
                 trust_env=not local,
-                follow_redirects=False,
+                proxy=None if local else _proxy(self._address),
             )
         except (ImportError, ValueError, httpx.InvalidURL):
             raise EndpointError(
@@ -305,6 +310,16 @@ def _unusable(
     address: Address, failure: ChatFailure, model: str | None = None, names: Sequence[str] = ()
 ) -> EndpointError:
     return EndpointError(useless(address, failure, model, names), passing=failure.kind == "unreachable")
+
+
+def _proxy(address: Address) -> str | None:
+    """The proxy that the environment, or the system, names for this address."""
+    proxies = getproxies()
+    found = proxies.get(address.base.partition(":")[0]) or proxies.get("all")
+    place = address.host if address.port is None else f"{address.host}:{address.port}"
+    if not found or proxy_bypass(place):
+        return None
+    return found if "://" in found else f"http://{found}"
 
 
 def _raw(response: httpx.Response) -> AsyncGenerator[bytes, None]:

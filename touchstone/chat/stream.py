@@ -142,7 +142,10 @@ class StreamParser:
         self._value(value, "delta", now)
 
     def _value(self, value: Any, part: Literal["delta", "message"], now: float) -> None:
-        for item in value if isinstance(value, list) else [value]:
+        if isinstance(value, dict):
+            self._chunk(value, part, now)
+            return
+        for item in value if isinstance(value, list) else []:
             self._chunk(as_dict(item), part, now)
 
     def _chunk(self, chunk: dict[str, Any], part: Literal["delta", "message"], now: float) -> None:
@@ -165,15 +168,19 @@ class StreamParser:
             self._finish = finish_of(entry.get("finish_reason")) or self._finish
 
     def _message(self, message: dict[str, Any], now: float) -> None:
-        text, thinking = texts_of(message.get("content"))
-        thinking = _reasoning_of(message) or thinking
-        refusal = as_text(message.get("refusal")) or ""
+        content, thinking, refusal = message.get("content"), "", ""
+        text = content if isinstance(content, str) else ""
+        if len(message) > 1 or not text:  # else it is what nearly all are: a piece of text and nothing more
+            text, thinking = texts_of(content)
+            thinking = _reasoning_of(message) or thinking
+            refusal = as_text(message.get("refusal")) or ""
         grown = len(text) + len(thinking) + len(refusal)
         if not grown:
             return
         self._text.append(text)
-        self._reasoning.append(thinking)
-        self._refusal.append(refusal)
+        if thinking or refusal:
+            self._reasoning.append(thinking)
+            self._refusal.append(refusal)
         self._arrivals += self._last != now
         self._first = now if self._first is None else self._first
         self._last = now

@@ -33,10 +33,12 @@ MOST_ROUNDS = 100
 
 
 def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shard | None:
+    if text is None:
+        return None
     from touchstone.shards import Shard
 
     try:
-        return None if text is None else Shard.parse(text)
+        return Shard.parse(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
 
