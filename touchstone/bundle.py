@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from touchstone import events, judge_events
-from touchstone.contracts.lines import Answer, Cell, Keyed, Report, Verdict
+from touchstone.contracts.lines import Answer, Cell, Keyed, RepeatedVerdict, Report, Verdict
 from touchstone.contracts.manifest import Manifest, parse_manifest
 from touchstone.contracts.pack import Pack, pack_sha, parse_pack
 from touchstone.errors import InputError, Issue
@@ -22,6 +22,7 @@ from touchstone.judge_compare import TYPE, parse_frontmatter
 from touchstone.judge_events import JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
 from touchstone.load import LoadFold, read_resources
+from touchstone.self_consistency import summary
 from touchstone.store.bundles import Found, read_document
 from touchstone.store.lines import Line, LogTail, read_many
 from touchstone.view import BundleView, Problems
@@ -37,6 +38,7 @@ LOGS: Final = (
     "reports.jsonl",
     "events.jsonl",
     "resources.jsonl",
+    "self_consistency.jsonl",
 )
 
 
@@ -59,6 +61,7 @@ class BundleState:
         self._judge = JudgeFold(self._keys)
         self._load = LoadFold()
         self._reports: dict[Cell, Report] = {}
+        self._repeated: list[RepeatedVerdict] = []
         self._problems: dict[str, Problems] = {}
         self._sums: dict[str, int] = {}
         """Log to what its lines, in their order, add up to."""
@@ -79,6 +82,7 @@ class BundleState:
             "reports.jsonl": self._feed_report,
             "events.jsonl": self._feed_eval_event,
             "resources.jsonl": self._feed_resources,
+            "self_consistency.jsonl": self._feed_repeated,
         }
         self._unread = []
         for name, tail in self._tails.items():
@@ -131,6 +135,10 @@ class BundleState:
     def _feed_resources(self, data: bytes, line: Line, digest: int) -> None:
         self._load.add(read_resources(data))
 
+    def _feed_repeated(self, data: bytes, line: Line, digest: int) -> None:
+        verdict = parse_model(RepeatedVerdict, data)
+        self._repeated.append(verdict.model_copy(update={"rationale": None, "raw": None}))
+
     # -- documents: small, read whole each time
 
     def _view(self, touched: frozenset[int] | None) -> BundleView:
@@ -157,6 +165,7 @@ class BundleState:
             judge=self._judge,
             load=self._load,
             reports=dict(self._reports),
+            consistency=summary(self._repeated),
             problems=problems,
             notes=tuple(notes),
             quality_md=quality_md,

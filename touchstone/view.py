@@ -21,6 +21,7 @@ from touchstone.judge_events import UNSCORED, JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
 from touchstone.load import LoadFold
 from touchstone.scorecard import CellFacts, MasterRow, master_row, ranked
+from touchstone.self_consistency import Consistency
 from touchstone.slugs import hash64
 
 KEPT_PROBLEMS: Final = 50
@@ -80,6 +81,8 @@ class BundleView:
     scorecard_md: str | None
     source: Source
     load: LoadFold = field(default_factory=LoadFold)
+    consistency: Consistency | None = None
+    """How much the judge agrees with itself; None: nothing was judged again."""
     revision: str = ""
     """Changes whenever anything that was read of the bundle changes; equal revisions make equal pages."""
     documents: str = ""

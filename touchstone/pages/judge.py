@@ -11,6 +11,7 @@ from touchstone.contracts.lines import Cell
 from touchstone.i18n import Words
 from touchstone.judge_events import TEMPLATE, JudgeFold, Tally
 from touchstone.pages.common import Link, frame, prompt_titles, safety_phrase, verdict_link, verdict_rows
+from touchstone.pages.consistency import consistency_words
 from touchstone.pages.verdicts import page_count
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
@@ -50,6 +51,7 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
         "last_page": Link(f"{path}verdicts-{pages}.html") if pages > 1 else None,
         "flagged_page": Link(path + "flagged-1.html") if judge.tally.flagged or judge.tally.unscored else None,
         "masters": _masters(bundle, words),
+        "consistency": consistency_words(bundle.consistency, words),
     }
 
 

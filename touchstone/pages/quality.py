@@ -10,6 +10,7 @@ from touchstone.i18n import Words
 from touchstone.judge_compare import quality_row, split_frontmatter
 from touchstone.judge_words import figures, lead
 from touchstone.pages.common import Link, frame, is_stale
+from touchstone.pages.consistency import consistency_words
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
 
@@ -36,6 +37,7 @@ def _context(site: Site, bundle: BundleView, text: str, words: Words) -> Mapping
         "body": body[:SHOWN],
         "cut": len(body) > SHOWN,
         "stale": is_stale(bundle, text),
+        "consistency": consistency_words(bundle.consistency, words),
         "compare": Link("compare-judges/index.html"),
         "download": site.home(bundle) + "judge_quality.md",
     }
