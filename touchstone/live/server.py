@@ -241,6 +241,8 @@ class Handler(BaseHTTPRequestHandler):
         """Plain, short, and the end of the connection; nothing of the request is echoed."""
         status = HTTPStatus(code)
         self.close_connection = self._refused = True
+        if self.request_version in ("", "HTTP/0.9"):
+            self.request_version = "HTTP/1.0"  # without a version http.server would leave out status and headers
         self.connection.settimeout(WRITE_S)
         self._send(status, f"{status.value} {status.phrase}\n".encode(), "text/plain; charset=utf-8", body=True)
 
