@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 def slow_judge() -> Iterator[StandIn]:
     """A judge that takes longer than anything here, a fraction of a second for each verdict."""
     brain = Brain()
-    with StandIn(lambda request: after(0.2, brain(request)) if request.is_chat else brain(request)) as server:
+    with StandIn(lambda request: after(0.3, brain(request)) if request.is_chat else brain(request)) as server:
         yield server
 
 
@@ -45,7 +45,7 @@ class Scene:
 
     def __init__(self, home: Path, endpoint: StandIn, stack: ExitStack) -> None:
         # The judge works from a folder of its own, so that the server beside it does not stand in for the monitor.
-        self.bundle = make_bundle(home / "runs" / "r", judged=0, events=False)
+        self.bundle = make_bundle(home / "runs" / "r", repeats=2, judged=0, events=False)
         self.home = home / "judge"
         self.home.mkdir()
         config = {"runs": "../runs", "judge": {"endpoint": endpoint.url, "model": "judge-a", "max_tokens": 300}}

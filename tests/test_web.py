@@ -70,7 +70,7 @@ def done_in(url: str) -> int:
 
 
 def test_judge_tells_one_address_and_the_page_grows(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
-    endpoint.script = slowly(0.3)
+    endpoint.script = slowly(1.0)
     with running(cli, "judge") as (process, url):
         assert URL.fullmatch(url) and url.endswith("/runs/r/judge/index.html")
         tab = Tab(url)
@@ -88,7 +88,7 @@ def test_judge_tells_one_address_and_the_page_grows(cli: Cli, endpoint: StandIn,
 
 def test_eval_shows_the_machine_too(cli: Cli, endpoint: StandIn) -> None:
     write_project(cli.home, endpoint)
-    endpoint.script = slowly(0.3)
+    endpoint.script = slowly(1.0)
     with running(cli, "eval") as (process, url):
         assert URL.fullmatch(url) and url.endswith("/eval/index.html")
         assert "of 24 answers are in." in page(url) and "No end is recorded" in page(url)
@@ -102,7 +102,7 @@ def test_eval_shows_the_machine_too(cli: Cli, endpoint: StandIn) -> None:
 
 def test_run_has_one_page_for_both(cli: Cli, endpoint: StandIn) -> None:
     write_project(cli.home, endpoint)
-    endpoint.script = slowly(0.1)
+    endpoint.script = slowly(0.3)
     with running(cli, "run") as (process, url):
         judged = url.replace("/eval/", "/judge/")
         wait_for(lambda: "24 answers are in." in page(url) and done_in(judged) > 0)
@@ -166,7 +166,7 @@ def test_languages_and_time_zone_are_those_of_the_site(cli: Cli, endpoint: Stand
 
 @posix
 def test_a_monitor_that_dies_costs_one_line(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
-    endpoint.script = slowly(0.3)
+    endpoint.script = slowly(1.0)
     with running(cli, "judge") as (process, url):
         (watched,) = monitors_of(process)
         watched.kill()
@@ -267,7 +267,7 @@ def test_a_run_that_is_killed_takes_its_monitor_along(cli: Cli, endpoint: StandI
 
 @posix
 def test_ctrl_c_is_for_the_run_alone(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
-    endpoint.script = slowly(0.3)
+    endpoint.script = slowly(1.0)
     with running(cli, "judge", group=True) as (process, _):
         (watched,) = monitors_of(process)
         assert os.getpgid(watched.pid) != process.pid
@@ -341,7 +341,7 @@ def test_on_a_terminal_the_page_stays_until_ctrl_c(cli: Cli, endpoint: StandIn, 
 
 @posix
 def test_ctrl_c_during_the_run_holds_nothing(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
-    endpoint.script = slowly(0.5)
+    endpoint.script = slowly(1.0)
     with on_terminal(cli, "judge", "--web", "--no-open") as (process, terminal):
         read_until(terminal, "/judge/index.html")
         os.write(terminal, b"\x03")
@@ -366,7 +366,7 @@ def announcements(home: Path) -> list[Path]:
 
 
 def test_a_server_that_covers_the_run_shows_it(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
-    endpoint.script = slowly(0.3)
+    endpoint.script = slowly(1.0)
     with serving(cli) as (server, root):
         (word,) = announcements(cli.home)
         assert sys.platform == "win32" or stat.S_IMODE(word.stat().st_mode) == 0o600
@@ -386,7 +386,7 @@ def test_a_server_that_covers_the_run_shows_it(cli: Cli, endpoint: StandIn, bund
 
 def test_a_server_shows_a_run_that_begins_later(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
     write_project(cli.home, endpoint)
-    endpoint.script = slowly(0.2)
+    endpoint.script = slowly(1.0)
     with serving(cli) as (_, root), running(cli, "eval") as (process, url):
         assert url.startswith(root) and "of 24 answers are in." in page(url)
         assert not monitors_of(process)
@@ -475,15 +475,35 @@ def test_the_browser_is_opened_unless_told_not_to(
     browser, seen = cli.home / "browser", cli.home / "seen"
     browser.write_text(f'#!/bin/sh\necho "$1" >> {seen}\necho noise; echo noise >&2\n')
     browser.chmod(0o755)
-    endpoint.script = slowly(0.05)
-    done = cli("judge", "--web", *words, env={"BROWSER": f"{browser} %s", "PATH": "/nowhere:/bin"})
-    assert "noise" not in done.out + done.err
-    assert (seen.read_text() if seen.exists() else "") == ("" if words else done.out.splitlines()[0] + "\n")
+    endpoint.script = slowly(1.0)
+    process = cli.start("judge", "--web", *words, env={"BROWSER": f"{browser} %s", "PATH": "/nowhere:/bin"})
+    try:
+        assert process.stdout is not None
+        url = process.stdout.readline()
+        if not words:
+            wait_for(lambda: seen.exists() and seen.read_text() == url)
+        endpoint.script = Brain()
+        out, err = process.communicate(timeout=60)
+    finally:
+        put_away(process)
+    assert process.returncode == 0 and "noise" not in out + err
+    assert words == [] or not seen.exists()
 
 
 @posix
 def test_no_browser_costs_one_line(cli: Cli, endpoint: StandIn, bundle: Path) -> None:
-    endpoint.script = slowly(0.05)
-    done = cli("judge", "--web", env={"BROWSER": "/bin/false %s", "PATH": "/nowhere", "DISPLAY": ""})
-    assert URL.match(done.out) and "24 verdicts" in done.out
-    assert done.err.count("no browser could be opened") == 1
+    endpoint.script = slowly(1.0)
+    process = cli.start("judge", "--web", env={"BROWSER": "/bin/false %s", "PATH": "/nowhere", "DISPLAY": ""})
+    try:
+        assert process.stdout is not None and process.stderr is not None
+        assert URL.match(process.stdout.readline())
+        line = ""
+        while "browser" not in line:
+            line = process.stderr.readline()
+            assert line, "no word of the browser"
+        assert line == "no browser could be opened; the page is there all the same\n"
+        endpoint.script = Brain()
+        out, err = process.communicate(timeout=60)
+    finally:
+        put_away(process)
+    assert process.returncode == 0 and "24 verdicts" in out and "browser" not in err
