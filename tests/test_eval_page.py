@@ -162,3 +162,30 @@ def test_the_page_of_a_night(tmp_path: Path) -> None:
     assert "At most 11.0 GB of 16.0 GB of memory (69%) were in use" in page.text
     assert page.source.count("<polyline") == 1 and "style=" not in page.source
     assert len(page.source) < 30_000
+
+
+def test_a_run_that_goes_on_says_how_long_the_rest_takes(tmp_path: Path) -> None:
+    told = [{"event": "answer", **answer(p), "ts": ts} for p, ts in (("p1", 10.0), ("p2", 14.0))]
+    folder = bundle(
+        tmp_path / "runs" / "r",
+        answers=[answer("p0", ts=1.0), answer("p1", ts=10.0), answer("p2", ts=14.0)],
+        events=[{"event": "eval_start", "ts": 9.0, "total": 10}, *told],
+    )
+    options = Options(runs=tmp_path / "runs", out=tmp_path / "public", state_home=tmp_path)
+    write_site(options)
+    path = tmp_path / "public" / "runs" / "r" / "eval" / "index.html"
+    assert "3 of 10 answers are in." in Html(path).text
+    assert "At this pace the rest takes about 28 seconds." in Html(path).text  # seven are left, four seconds each
+    append(folder / "events.jsonl", {"event": "eval_done", "ts": 15.0, "total": 10, "answered": 3})
+    write_site(options)
+    assert "The run stopped early" in Html(path).text and "At this pace" not in Html(path).text
+
+
+def test_a_new_measurement_renews_the_page(tmp_path: Path) -> None:
+    folder = bundle(tmp_path / "runs" / "r", answers=[answer("p1")])
+    options = Options(runs=tmp_path / "runs", out=tmp_path / "public", state_home=tmp_path)
+    path = tmp_path / "public" / "runs" / "r" / "eval" / "index.html"
+    for ts, used in ((1e9, 2e9), (1e9 + 1, 3e9)):
+        append(folder / "resources.jsonl", {"ts": ts, "ram_used_bytes": used, "ram_available_bytes": 1e10 - used})
+        write_site(options)
+        assert f"At most {used / 1e9:.1f} GB of 10.0 GB of memory" in Html(path).text
