@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from watchfiles import Change
 from watchfiles._rust_notify import RustNotify, WatchfilesRustInternalError
 
 STEP_MS: Final = 8
@@ -170,6 +171,10 @@ def _notified(now: Watched, stop: threading.Event) -> Iterator[Changed | None]:
                     return
                 yield frozenset()
             else:
+                if any(kind == Change.deleted for kind, _ in found):
+                    # Some programs save by deleting and adding: what is gone may come back at once.
+                    more = notify.watch(DEBOUNCE_MS, BUSY_STEP_MS, DEBOUNCE_MS, stop)
+                    found = found if isinstance(more, str) else found | more
                 busy_until = time.monotonic() + BUSY_S
                 yield frozenset(Path(path) for _, path in found)
 
