@@ -94,7 +94,7 @@ def test_run_does_all_of_it(cli: Cli, endpoint: StandIn) -> None:
     ]
     assert len(lines(bundle / "answers.jsonl")) == len(lines(bundle / "judgements.jsonl")) == 2 * 2 * PROMPTS
     assert (cli.home / "public" / "index.html").is_file()
-    assert "24 verdicts, 0 unscored" in done.out
+    assert "24 of 24 answers (24 ok)" in done.out and "24 verdicts, 0 unscored" in done.out
 
 
 def test_eval_writes_what_it_was_asked(cli: Cli, endpoint: StandIn, evaluated: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from tests.conftest import Cli
-from tests.standin import Action, Brain, Request, StandIn, after, stall
+from tests.standin import Action, Brain, Request, StandIn, after, openai_error, stall
 from tests.test_chain import PROMPTS, lines, the_bundle, write_project
 from touchstone.bundle import open_bundle
 
@@ -202,6 +202,21 @@ def test_the_load_time_is_what_the_first_question_took_longer(cli: Cli, endpoint
     assert {line["metrics"]["load_s"] for line in others} == {None}  # m2 was there already
     asked = Counter(chat.model for chat in endpoint.chats if chat.json["max_tokens"] == 1)
     assert asked == {"m1": 2, "m2": 1}
+
+
+def test_a_model_that_is_not_there_costs_its_own_answers_alone(cli: Cli, endpoint: StandIn) -> None:
+    write_project(cli.home, endpoint)
+    brain = Brain(models=("m2", "m3"))
+    endpoint.script = lambda request: (
+        openai_error(404, "model 'm1' not found", code="model_not_found")
+        if request.is_chat and request.model == "m1"
+        else brain(request)
+    )
+    done = cli("eval", "--variant", "plain", code=1)
+    (line,) = (text for text in done.err.splitlines() if "has no model" in text)
+    assert "'m1'" in line and "it has: m2, m3" in line
+    assert f"{PROMPTS} questions could not be asked" in done.err and "touchstone eval --resume" in done.err
+    assert {answer["model"] for answer in lines(the_bundle(cli.home) / "answers.jsonl")} == {"m2"}
 
 
 # -- the machine's load

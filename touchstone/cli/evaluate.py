@@ -170,13 +170,18 @@ class _Tally:
         return ", ".join([*speed, *(f"{count} {word}" for word, count in sorted(self._odd.items()))])
 
 
-def conclude(outcome: Outcome) -> None:
-    """The result on stdout, the next step on stderr; exit 1 if a model could not be asked at all."""
-    from touchstone.cli.terminal import command, printable
-
+def summarize(outcome: Outcome) -> None:
+    """What came of it, on stdout."""
     counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome.answers.items()))
     click.echo(f"{outcome.bundle}: {sum(outcome.answers.values())} of {outcome.total} answers ({counts})")
-    click.echo(printable(speed_table(outcome.bundle)))
+    click.echo(speed_table(outcome.bundle))
+
+
+def conclude(outcome: Outcome) -> None:
+    """The result on stdout, the next step on stderr; exit 1 if a model could not be asked at all."""
+    from touchstone.cli.terminal import command
+
+    summarize(outcome)
     if outcome.unasked:
         resume = command("touchstone", "eval", "--resume", outcome.bundle)
         note(f"{outcome.unasked} questions could not be asked; to ask them: {resume}")

@@ -22,6 +22,7 @@ def run(web: bool, port: int | None, no_open: bool, config: Path | None) -> None
     # One page for both: the eval monitor leads to the judge monitor.
     with live_page("eval", settings, web, port, no_open) as page:
         answers = evaluate.run_eval(request, page.open)
+        evaluate.summarize(answers)
         outcome = judge.run_judge(judge.make_request(settings, answers.bundle, None, None, False, True))
         page.settle()
         judge.conclude(outcome)
