@@ -35,6 +35,10 @@ WORTH_SHARING: Final = 4_000_000
 """Bytes of logs from which a further process earns its start."""
 
 
+Finds = dict[str, tuple[Found, str, int]]
+"""Name to bundle, signature and bytes."""
+
+
 @dataclass(slots=True)
 class Built(Tally):
     """What a build did."""
@@ -43,6 +47,8 @@ class Built(Tally):
     runs: int = 0
     notes: list[str] = field(default_factory=list)
     """What a person should know: unreadable bundles, broken lines; one line each."""
+    heaviest: tuple[str, int] | None = None
+    """The run whose pages weigh most, and how much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +74,8 @@ class Run:
     summary: str | None
     """As JSON; None: it cannot be kept beyond this process."""
     kept: dict[str, Kept]
+    full: int
+    """Bytes of all of its pages, also where its result alone is on the site."""
     view: BundleView | None = None
     """As the pages over all runs see it."""
 
@@ -79,6 +87,7 @@ class Run:
             "notes": self.notes,
             "summary": self.summary,
             "files": files,
+            "full": self.full,
         }
 
     @classmethod
@@ -95,6 +104,7 @@ class Run:
                 [str(note) for note in data["notes"]],
                 data["summary"],
                 kept,
+                int(data["full"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return None
@@ -155,7 +165,7 @@ class Builder:
             return self._unchanged(found, built)
         site = self._around(found, docs)
         self.output.begin()
-        self._make_runs(found, site, renderer, built)
+        site = self._make_runs(found, site, renderer, built)
         site = site.recalled(tuple(view for view in map(self._recalled(found), site.bundles) if view is not None))
         self._make_wide(found, site, renderer, built)
         self._tidy(built)
@@ -190,14 +200,21 @@ class Builder:
         known = ((str(name), Run.from_json(data)) for name, data in (runs.items() if isinstance(runs, dict) else ()))
         self._runs = {name: run for name, run in known if run is not None}
         wide = Run.from_json(
-            {"signature": "", "place": ["", None, None, False], "notes": [], "summary": "", "files": memory.get("wide")}
+            {
+                "signature": "",
+                "place": ["", None, None, False],
+                "notes": [],
+                "summary": "",
+                "full": 0,
+                "files": memory.get("wide"),
+            }
         )
         self._wide = {} if wide is None else wide.kept
         self._wide_for = str(memory.get("wide_for"))
 
-    def _find(self, built: Built) -> dict[str, tuple[Found, str, int]]:
+    def _find(self, built: Built) -> Finds:
         """Name to bundle, signature and size."""
-        found: dict[str, tuple[Found, str, int]] = {}
+        found: Finds = {}
         for each in find_bundles(self.options.runs):
             try:
                 found[each.name] = (each, *signature(each))
@@ -206,14 +223,16 @@ class Builder:
         self._folders = {each.path.resolve(): each for each, _, _ in found.values()}
         return found
 
-    def _sources(self, found: dict[str, tuple[Found, str, int]], docs: Docs) -> str:
+    def _sources(self, found: Finds, docs: Docs) -> str:
         """Stands for everything that the site is made from."""
         runs = sorted((name, stamp) for name, (_, stamp, _) in found.items())
         texts = [sorted((lang, doc.sha) for lang, doc in page.texts.items()) for page in docs.pages]
         pictures = [(path, hashlib.sha256(picture.data()).hexdigest()) for path, picture in docs.shown_pictures]
-        return hashlib.sha256(repr((self._made_for, runs, texts, pictures, docs.shape)).encode()).hexdigest()[:24]
+        return hashlib.sha256(
+            repr((self._made_for, self.options.max_bytes, runs, texts, pictures, docs.shape)).encode()
+        ).hexdigest()[:24]
 
-    def _is_current(self, found: dict[str, tuple[Found, str, int]], docs: Docs) -> bool:
+    def _is_current(self, found: Finds, docs: Docs) -> bool:
         """Whether the output is what this would make."""
         if self._wide_for != self._sources(found, docs) or found.keys() != self._runs.keys():
             return False
@@ -224,18 +243,29 @@ class Builder:
     def _intact(self, kept: dict[str, Kept]) -> bool:
         return all(self.output.stamp(path) == (each.size, each.changed) for path, each in kept.items())
 
-    def _unchanged(self, found: dict[str, tuple[Found, str, int]], built: Built) -> Built:
+    def _unchanged(self, found: Finds, built: Built) -> Built:
         built.runs = len(found)
-        for kept in (self._wide, *(run.kept for run in self._runs.values())):
-            built.unchanged += len(kept)
-            built.bytes += sum(each.size for each in kept.values())
         for run in self._runs.values():
             built.notes += run.notes
+        self._account(built)
         return built
+
+    def _account(self, built: Built) -> None:
+        """What there is on disk now, and what of it was there before."""
+        every = [self._wide, *(run.kept for run in self._runs.values())]
+        there = {path for kept in every for path in kept}
+        built.written = [path for path in dict.fromkeys(built.written) if path in there]
+        built.unchanged = len(there) - len(built.written)
+        built.bytes = sum(each.size for kept in every for each in kept.values())
+        heaviest = max(
+            self._runs.items(), key=lambda item: sum(kept.size for kept in item[1].kept.values()), default=None
+        )
+        if heaviest is not None:
+            built.heaviest = heaviest[0], sum(kept.size for kept in heaviest[1].kept.values())
 
     # -- the runs
 
-    def _around(self, found: dict[str, tuple[Found, str, int]], docs: Docs) -> Site:
+    def _around(self, found: Finds, docs: Docs) -> Site:
         """The site as far as it is known before the changed runs are read: which runs there are, of which packs."""
         views = []
         for name, (each, stamp, _) in found.items():
@@ -245,34 +275,62 @@ class Builder:
         views.sort(key=age, reverse=True)
         return Site(tuple(views), self.options.langs, self.options.base_url, docs)
 
-    def _make_runs(
-        self, found: dict[str, tuple[Found, str, int]], site: Site, renderer: Renderer, built: Built
-    ) -> None:
+    def _make_runs(self, found: Finds, site: Site, renderer: Renderer, built: Built) -> Site:
+        """Bring the runs' pages up to date; the site, which then knows whose pages had no room."""
         self._runs = {name: run for name, run in self._runs.items() if name in found}
+        changed = [
+            view
+            for view in site.bundles
+            if (run := self._runs.get(view.name)) is None or run.signature != found[view.name][1]
+        ]
+        self._make_some(changed, found, site, renderer, built)
+        site = site.reduced_to(self._without_room(site, built))
+        others = [
+            view
+            for view in site.bundles
+            if (run := self._runs.get(view.name)) is not None
+            and not (run.place == site.place(view) and self._intact(run.kept))
+        ]
+        self._make_some(others, found, site, renderer, built)
+        for run in self._runs.values():
+            built.notes += run.notes
+        return site
+
+    def _without_room(self, site: Site, built: Built) -> frozenset[str]:
+        """Names of the oldest runs, so many that the pages of the others fit; the newest run always has all of its."""
+        room = self.options.max_bytes
+        names = [view.name for view in site.bundles if view.name in self._runs]
+        for place, name in enumerate(names):
+            room -= self._runs[name].full
+            if room < 0 and place > 0:
+                left = len(names) - place
+                built.notes.append(
+                    f"{left} of {len(names)} runs are there with their result alone: all pages would weigh more than "
+                    f"{self.options.max_bytes / 1e6:g} MB (max_site_mb)"
+                )
+                return frozenset(names[place:])
+        return frozenset()
+
+    def _make_some(self, views: list[BundleView], found: Finds, site: Site, renderer: Renderer, built: Built) -> None:
         jobs = []
-        for view in site.bundles:
-            each, stamp, _ = found[view.name]
-            place, run = site.place(view), self._runs.get(view.name)
-            if run is not None and (run.signature, run.place) == (stamp, place) and self._intact(run.kept):
-                built.unchanged += len(run.kept)
-                built.bytes += sum(kept.size for kept in run.kept.values())
-                built.notes += run.notes
-                continue
+        for view in views:
+            run = self._runs.get(view.name)
             before = {} if run is None else {p: kept for p, kept in run.kept.items() if self._intact({p: kept})}
-            jobs.append(Job(each, place, before))
+            jobs.append(Job(found[view.name][0], site.place(view), before))
         for job, done in self._done(jobs, sum(found[job.found.name][2] for job in jobs), renderer, built):
-            name = job.found.name
-            pack = pack_in(job.found.path)
+            name, old = job.found.name, self._runs.get(job.found.name)
+            full = done.tally.bytes if not job.place.reduced or old is None else old.full
             self._runs[name] = Run(
                 found[name][1],
                 job.place,
                 done.notes,
                 summary.dump(done.summary),
                 done.kept,
-                withhold(summary.recall(done.summary, pack), self.options.publish),
+                full,
+                withhold(summary.recall(done.summary, pack_in(job.found.path)), self.options.publish),
             )
-            built.add(done.tally)
-            built.notes += done.notes
+            built.written += done.tally.written
+            self.output.know(done.kept)
 
     def _done(self, jobs: list[Job], size: int, renderer: Renderer, built: Built) -> Iterator[tuple[Job, Done]]:
         """The jobs, done: here, or by several processes where that is faster."""
@@ -315,7 +373,7 @@ class Builder:
             self._states.pop(next(iter(self._states)))
         return state
 
-    def _recalled(self, found: dict[str, tuple[Found, str, int]]) -> Any:
+    def _recalled(self, found: Finds) -> Any:
         def recalled(view: BundleView) -> BundleView | None:
             run = self._runs.get(view.name)
             return None if run is None else run.recall(found[view.name][0].path, self.options.publish)
@@ -324,9 +382,7 @@ class Builder:
 
     # -- over all runs
 
-    def _make_wide(
-        self, found: dict[str, tuple[Found, str, int]], site: Site, renderer: Renderer, built: Built
-    ) -> None:
+    def _make_wide(self, found: Finds, site: Site, renderer: Renderer, built: Built) -> None:
         before = {path: kept for path, kept in self._wide.items() if self._intact({path: kept})}
         own = (path for run in self._runs.values() for path in run.kept)
         wide = list(_wide_outputs(site, renderer, self.options.timezone))
@@ -343,6 +399,7 @@ class Builder:
         """Remove what is no longer part of the site, and write down what is."""
         every = {path for kept in (self._wide, *(run.kept for run in self._runs.values())) for path in kept}
         built.removed = self.output.keep_only(every)
+        self._account(built)
         self.output.memory = {
             "made_for": self._made_for,
             "runs": {name: run.as_json() for name, run in self._runs.items() if run.summary is not None},
@@ -365,7 +422,7 @@ class Builder:
         self.output.begin()
         for found in bundles:
             state, reach, run = self._states.get(found.path), self._reach.get(found.path), self._runs.get(found.name)
-            if state is None or reach is None or run is None:
+            if state is None or reach is None or run is None or run.place.reduced:
                 return None
             try:
                 view = withhold(state.refresh(), self.options.publish)

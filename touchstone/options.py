@@ -23,6 +23,8 @@ class Options:
     publish: Publish = field(default_factory=Publish)
     noindex: bool = False
     """Ask search engines to leave the site out."""
+    max_bytes: int = 900_000_000
+    """What the pages of all runs may weigh; the oldest runs keep their result alone where it is more."""
     force: bool = False
     state_home: Path = field(default_factory=Path.cwd)
     """The folder whose `.touchstone/` holds the state between builds."""

@@ -193,7 +193,13 @@ class Output(Folder):
         fresh = [path for path in dict.fromkeys(paths) if self.known is None or path not in self.known]
         if fresh:
             self.announce(fresh)
-        self.known = {*(self.known or ()), *fresh} if fresh or self.known is None else self.known
+        self.know(fresh)
+
+    def know(self, paths: Iterable[str]) -> None:
+        """These files are ours."""
+        if self.known is None:
+            self.known = set()
+        self.known.update(paths)
 
     def keep_only(self, paths: Iterable[str]) -> list[str]:
         """Remove what we wrote earlier and is no longer part of the site. Returns what was removed."""

@@ -118,7 +118,8 @@ class Renderer:
 
         def url(target: str, fragment: str = "") -> str:
             """A link to a page of the same language."""
-            return relative(here, root + target, fragment)
+            page, exact = site.there(target)
+            return relative(here, root + page, fragment if exact else "")
 
         def file(target: str) -> str:
             """A link to something that exists once, at the root: assets, data, downloads."""

@@ -59,6 +59,8 @@ class Place(NamedTuple):
     pack_home: str | None
     source_run: str | None
     has_docs: bool
+    reduced: bool = False
+    """Only the run's result is on the site: with all of its pages that would be too large."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,8 @@ class Site:
     """Absolute, with a final slash; only feed, sitemap and the 404 page need it."""
     docs: Docs = field(default_factory=Docs)
     """The user's own Markdown."""
+    reduced: frozenset[str] = frozenset()
+    """Names of the runs whose result alone is on the site."""
     addresses: tuple[str, ...] = ()
     """Paths of all pages in all languages, for the sitemap."""
 
@@ -111,7 +115,13 @@ class Site:
 
     def place(self, bundle: BundleView) -> Place:
         """What the bundle's pages know of the site."""
-        return Place(self.slugs[bundle.name], self.pack_home(bundle), self.source_run(bundle), self.has_docs)
+        return Place(
+            self.slugs[bundle.name],
+            self.pack_home(bundle),
+            self.source_run(bundle),
+            self.has_docs,
+            bundle.name in self.reduced,
+        )
 
     @cached_property
     def has_docs(self) -> bool:
@@ -140,8 +150,13 @@ class Site:
         """The same site with other views of the same bundles, which have the same documents."""
         return self._like(bundles, ("slugs", "_pack_homes", "_source_runs", "has_docs"))
 
-    def _like(self, bundles: tuple[BundleView, ...], names: Iterable[str]) -> Site:
-        site = replace(self, bundles=bundles)
+    def reduced_to(self, names: frozenset[str]) -> Site:
+        """The same site, of whose runs these show their result alone."""
+        known = ("slugs", "packs", "_pack_homes", "_source_runs", "has_docs")
+        return self._like(self.bundles, known, reduced=names)
+
+    def _like(self, bundles: tuple[BundleView, ...], names: Iterable[str], **more: Any) -> Site:
+        site = replace(self, bundles=bundles, **more)
         for name in names:
             site.__dict__[name] = getattr(self, name)
         return site
@@ -149,7 +164,7 @@ class Site:
     @classmethod
     def alone(cls, bundle: BundleView, place: Place, langs: tuple[str, ...], base_url: str | None) -> Site:
         """A site that knows of one bundle, and of the others what its pages need: enough to make those."""
-        site = cls((bundle,), langs, base_url)
+        site = cls((bundle,), langs, base_url, reduced=frozenset([bundle.name] if place.reduced else []))
         site.__dict__["slugs"] = {bundle.name: place.slug}
         site.__dict__["_pack_homes"] = {bundle.name: place.pack_home}
         site.__dict__["_source_runs"] = {bundle.name: place.source_run}
@@ -175,6 +190,21 @@ class Site:
     def source_run(self, bundle: BundleView) -> str | None:
         """The folder of the run that this one's answers come from; None if it has none, or that is not here."""
         return self._source_runs.get(bundle.name)
+
+    @cached_property
+    def _reduced_homes(self) -> tuple[str, ...]:
+        return tuple(f"runs/{self.slugs[name]}/" for name in sorted(self.reduced))
+
+    def there(self, target: str) -> tuple[str, bool]:
+        """Where a link to page `target` leads, and whether that is the page itself.
+
+        Of a run whose result alone is on the site everything leads to that, which says why.
+        """
+        if self.reduced:
+            for home in self._reduced_homes:
+                if target.startswith(home) and target != home + "index.html":
+                    return home + "index.html", False
+        return target, True
 
     def lang_root(self, lang: str) -> str:
         """Empty for the first language, else `<lang>/`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,7 +71,8 @@ def build(
     else:
         from touchstone.build import build as build_site
 
-        report(build_site(options), options.out)
+        began = time.monotonic()
+        report(build_site(options), options.out, began=began)
     if public or not options.publish.everything:
         _what_goes_out(options)
 
@@ -113,20 +115,25 @@ def build_options(settings: Settings, runs: Path | None = None, out: Path | None
         langs=tuple(settings.config.lang),
         timezone=settings.config.timezone,
         publish=Publish(**chosen),
+        max_bytes=int(settings.config.max_site_mb * 1e6),
         noindex=noindex,
         docs=settings.path(settings.config.docs) if settings.config.docs is not None else None,
         state_home=settings.home,
     )
 
 
-def report(built: Built, out: Path, start: str = "index.html") -> None:
-    """Notes to stderr, one line of result to stdout."""
+def report(built: Built, out: Path, start: str = "index.html", began: float | None = None) -> None:
+    """Notes to stderr, one line of result to stdout; `began`: when it began, by the monotonic clock."""
     for line in built.notes:
         note(line)
     changed = f"{len(built.written)} written, {built.unchanged} unchanged"
     removed = f", {len(built.removed)} removed" if built.removed else ""
     runs = "1 run" if built.runs == 1 else f"{built.runs} runs"
-    click.echo(f"{out / start}: {runs}, {changed}{removed}, {built.bytes / 1e6:.1f} MB")
+    size = f"{built.bytes / 1e6:.1f} MB"
+    if built.heaviest is not None and built.runs > 1:
+        size += f" (most of it {built.heaviest[0]}: {built.heaviest[1] / 1e6:.1f} MB)"
+    took = f" in {time.monotonic() - began:.1f} s" if began is not None else ""
+    click.echo(f"{out / start}: {runs}, {changed}{removed}, {size}{took}")
 
 
 def _base_url(text: str | None) -> str | None:

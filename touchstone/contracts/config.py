@@ -109,6 +109,8 @@ class Config(Written):
     eval: EvalConfig = EvalConfig()
     judge: JudgeConfig = JudgeConfig()
     publish: PublishConfig = PublishConfig()
+    max_site_mb: Annotated[float, Field(gt=0, le=1_000_000)] = 900.0
+    """GitHub Pages ends at 1 GB; over it the oldest runs keep their result page alone."""
 
     @field_validator("lang", mode="before")
     @classmethod

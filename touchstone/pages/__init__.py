@@ -39,7 +39,11 @@ GROWING = (verdicts, flagged, judge, eval, index)
 
 def own(site: Site) -> Iterator[Page | File]:
     """Every page and file of the site's runs, each path once."""
-    for kind in OWN:
+    if site.reduced:
+        rest = tuple(bundle for bundle in site.bundles if bundle.name not in site.reduced)
+        yield from result.plan(site)
+        site = site.recalled(rest)
+    for kind in OWN if not site.reduced else [kind for kind in OWN if kind is not result]:
         yield from kind.plan(site)
     yield from search.plan_run(site)
 

@@ -99,6 +99,8 @@ def tabs(site: Site, bundle: BundleView, words: Words, current: str) -> list[Tab
         ("eval", words._("Eval monitor"), "eval/index.html", has_eval_page(bundle)),
         ("quality", words._("Judge quality"), "judge-quality/index.html", bundle.quality_md is not None),
     ]
+    if bundle.name in site.reduced:
+        every = every[:1]
     return [Tab(name, Link(home + path), key == current) for key, name, path, there in every if there]
 
 

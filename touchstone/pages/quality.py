@@ -9,7 +9,7 @@ from typing import Any, Final
 from touchstone.i18n import Words
 from touchstone.judge_compare import quality_row, split_frontmatter
 from touchstone.judge_words import figures, lead
-from touchstone.pages.common import Link, frame, is_stale
+from touchstone.pages.common import Link, frame, is_stale, shell_word
 from touchstone.pages.consistency import consistency_words
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
@@ -36,7 +36,7 @@ def _context(site: Site, bundle: BundleView, text: str, words: Words) -> Mapping
         "facts": [] if row is None else figures(row, words),
         "body": body[:SHOWN],
         "cut": len(body) > SHOWN,
-        "stale": is_stale(bundle, text),
+        "renew": shell_word("runs/" + bundle.name) if is_stale(bundle, text) else None,
         "consistency": consistency_words(bundle.consistency, words),
         "compare": Link("compare-judges/index.html"),
         "download": site.home(bundle) + "judge_quality.md",

@@ -46,6 +46,7 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
         "lead": lead(bundle, words),
         "counts": recommendation_counts(bundle),
         "title": run_title(bundle, words),
+        "reduced": bundle.name in site.reduced,
         "rows": [_row(row, bundle, words) for row in bundle.rows],
         "cells": [] if bundle.rows else [_plain_cell(facts) for facts in bundle.cells],
         "dimensions": () if bundle.pack is None else bundle.pack.dimensions,

@@ -72,7 +72,7 @@ def _run(site: Site, bundle: BundleView, words: Words) -> dict[str, Any]:
         "models": [name[:120] for name in models[:50]],
         "day": None if created is None else created.date().isoformat(),
         "replay": is_replay(bundle) is not None,
-        "shards": shards(bundle),
+        "shards": 0 if bundle.name in site.reduced else shards(bundle),
     }
 
 
