@@ -19,8 +19,8 @@ from touchstone.jsonsource import clean_text
 
 Ask = Callable[[ChatRequest], Awaitable[Reply]]
 
-LOADED_S = 1.0
-"""A first question that took no longer met a model that was loaded already."""
+LOADED_S = 2.0
+"""A first question that took no longer met a model that was loaded already; on a busy machine it may take that long."""
 
 
 @dataclass(frozen=True, slots=True)
