@@ -15,7 +15,7 @@ from typing import Final
 
 import psutil
 
-from benchmarks import browser, builds, judging, live, startup
+from benchmarks import browser, builds, judging, live, peers, startup
 from benchmarks.content import Store
 from benchmarks.figures import Figure, as_json, table
 from benchmarks.measure import ROOT, Failed, once, touchstone
@@ -37,11 +37,14 @@ CASES: Final[dict[str, Case]] = {
     "throughput": judging.throughput,
     "monitored": judging.monitored,
 }
+PEERS: Final[dict[str, Case]] = {"peers-judged": peers.judged, "peers-pages": peers.pages}
 
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="make bench", description="Measure touchstone beside floor programs.")
-    parser.add_argument("--only", action="append", metavar="CASE", help=f"one of {', '.join(CASES)}; may be repeated")
+    parser.add_argument(
+        "--only", action="append", metavar="CASE", help=f"one of {', '.join({**CASES, **PEERS})}; may be repeated"
+    )
     parser.add_argument("--quick", action="store_true", help="smaller contents and fewer runs; for trying out")
     parser.add_argument(
         "--peers", action="store_true", help="install other programs into the work folder, run them too"
@@ -50,9 +53,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="file for the figures [<work>/figures.json]")
     parser.add_argument("--table", type=Path, help="Markdown file for the table too")
     given = parser.parse_args()
-    unknown = set(given.only or ()) - CASES.keys()
+    unknown = set(given.only or ()) - {**CASES, **PEERS}.keys()
     if unknown:
-        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join(CASES)}")
+        parser.error(f"no case {', '.join(sorted(unknown))}; there are {', '.join({**CASES, **PEERS})}")
     return given
 
 
@@ -91,8 +94,9 @@ def main() -> int:
     store = Store(work)
     about = machine(work)
     figures: list[Figure] = []
-    for name in given.only or CASES:
-        figures += measured(name, CASES[name], work, store, given.quick)
+    chosen = given.only or [*CASES, *(PEERS if given.peers else ())]
+    for name in chosen:
+        figures += measured(name, {**CASES, **PEERS}[name], work, store, given.quick)
     about["load_after"] = [round(load, 2) for load in os.getloadavg()]
     target = given.json or work / "figures.json"
     target.write_text(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import tempfile
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -40,7 +41,8 @@ def ask(data: bytes) -> bytes:
     with socket.create_connection(("127.0.0.1", server().server_port), timeout=TIMEOUT_S) as connection:
         try:
             connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_WR)  # the server may have had enough before
             while piece := connection.recv(65536):
                 found += piece
                 if b"text/event-stream" in found and b"\n\n" in found.partition(b"\r\n\r\n")[2]:
