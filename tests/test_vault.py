@@ -5,6 +5,8 @@ Rules: https://help.obsidian.md (properties, internal links, tags, callouts, ali
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 import shutil
 from collections.abc import Iterator
@@ -22,6 +24,7 @@ from markdown_it import MarkdownIt
 
 from tests.builders import PACK, answer, bundle, report, verdict
 from tests.conftest import Cli
+from touchstone.cli import touchstone
 from touchstone.vault import base, merge
 from touchstone.vault.names import names, plain
 from touchstone.vault.properties import frontmatter, tag, text
@@ -134,8 +137,11 @@ class Home:
         (cli.home / "vault" / ".obsidian").mkdir(parents=True)
 
     def build(self, *more: str) -> tuple[str, str]:
-        done = self.cli("build", "--target", "obsidian", "--out", "vault/Models", *more)
-        return done.out, done.err
+        """Stdout and stderr of the command, run in this process: starting one each time takes longer than the build."""
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.chdir(self.cli.home), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            touchstone.main(["build", "--target", "obsidian", "--out", "vault/Models", *more], standalone_mode=False)
+        return out.getvalue(), err.getvalue()
 
     def notes(self) -> list[NoteFile]:
         return read_notes(self.folder)
@@ -529,6 +535,16 @@ def test_folders_that_cannot_be_meant_are_refused(home: Home) -> None:
     (home.folder / "runs").symlink_to(home.cli.home / "elsewhere")
     done = home.cli("build", "--target", "obsidian", "--out", "vault/Models", code=1)
     assert "leads out of it" in done.err and not list((home.cli.home / "elsewhere").iterdir())
+
+
+def test_what_is_not_published_is_in_no_note(home: Home) -> None:
+    home.build("--public")
+    (home.cli.home / "touchstone.yaml").write_text("publish: {rationales: false}\n")
+    home.build("--public")
+    packs = "".join(path.read_text(encoding="utf-8") for path in (home.folder / "packs").iterdir())
+    assert "One?" not in packs and "Be kind." not in packs and "> This text is not published." in packs
+    every = "".join(note.text for note in home.notes())
+    assert "dv.pages" not in every and "Ask for evidence" not in every and "no system prompt" not in every
 
 
 def test_own_templates_win(home: Home) -> None:

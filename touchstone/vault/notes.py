@@ -332,6 +332,7 @@ def _pack(vault: Vault, home: str, bundles: list[BundleView]) -> Note:
             dimensions=words.number(len(pack.dimensions)),
         ),
         "runs": [vault.run(bundle) for bundle in bundles],
+        "withheld": any(not prompt.text for prompt in pack.prompts),
         "prompts": [{"prompt": prompt, "block": block_id(prompt.id)} for prompt in pack.prompts],
     }
     fields: dict[str, Value] = {
