@@ -133,6 +133,7 @@ def figures(row: JudgeQualityRow, words: Words) -> list[tuple[str, str]]:
         ),
         (words._("Stricter (−) or milder (+) than the reference"), words.signed(row.bias)),
         (words._("Same score"), words.percent(row.exact_rate)),
+        (words._("At most one point apart"), words.percent(_close(row))),
         (words._("Two points or more apart"), words.number(row.outliers)),
         (words._("Difference in quality, mean over cells (percentage points)"), words.number(row.quality_pct_delta, 1)),
         (words._("Knock-outs found"), _recall(row, words)),
@@ -151,6 +152,12 @@ def coverage(row: JudgeQualityRow, words: Words) -> str:
     if row.pairs is None or row.pairs_expected is None:
         return words.number(row.pairs)
     return f"{words.number(row.pairs)}/{words.number(row.pairs_expected)}"
+
+
+def _close(row: JudgeQualityRow) -> float | None:
+    if not row.pairs or row.outliers is None or row.outliers > row.pairs:
+        return None
+    return (row.pairs - row.outliers) / row.pairs
 
 
 def _recall(row: JudgeQualityRow, words: Words) -> str:

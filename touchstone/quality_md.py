@@ -119,9 +119,24 @@ def _agreement(evaluation: MetaEvaluation, words: Words) -> Iterator[str]:
         yield from _knock_outs(evaluation, words)
     if len(evaluation.pairs) >= agreement.MIN_PAIRS:
         yield _order(evaluation, words)
+    gaps = _gaps(evaluation, words)
+    if gaps:
+        yield gaps
     if evaluation.missing:
         names = "; ".join(f"{cell_text(cell.model)} · {cell_text(cell.variant)}" for cell in evaluation.missing)
         yield _("Not meta-evaluated:") + f" {names}"
+
+
+def _gaps(evaluation: MetaEvaluation, words: Words) -> str:
+    """Why pairs are missing."""
+    local = sum(each.local is None for _, each in evaluation.reviews)
+    reference = sum(each.reference is None for _, each in evaluation.reviews)
+    parts = []
+    if local:
+        parts.append(words.n_("the local judge left %(n)s open", "the local judge left %(n)s open", local))
+    if reference:
+        parts.append(words.n_("the reference left %(n)s open", "the reference left %(n)s open", reference))
+    return words._("Of the expected pairs, %(gaps)s.", gaps=", ".join(parts)) if parts else ""
 
 
 def _number(value: int | None) -> str:
