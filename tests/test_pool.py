@@ -269,3 +269,35 @@ def test_credentials_of_a_lost_one_are_not_told() -> None:
 def test_a_pool_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         Pool([])
+
+
+def test_work_that_may_be_dropped_is_dropped_once_the_sign_is_set() -> None:
+    async def main() -> list[str]:
+        sign, told = StopSign(), []
+
+        async def work() -> str:
+            try:
+                await asyncio.sleep(60)
+            finally:
+                told.append("dropped")
+            return "done"
+
+        async def quick() -> str:
+            return "quick"
+
+        told.append(await sign.unless_set(quick()))
+        waiting = asyncio.create_task(sign.unless_set(work()))
+        await asyncio.sleep(0.01)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        again = asyncio.create_task(sign.unless_set(work()))
+        await asyncio.sleep(0.01)
+        sign.set()
+        with pytest.raises(Stopped):
+            await again
+        with pytest.raises(Stopped):
+            await sign.unless_set(work())
+        return told
+
+    assert asyncio.run(main()) == ["quick", "dropped", "dropped"]

@@ -433,7 +433,7 @@ class _Run:
             sign=self.sign,
         )
         await self.net.enter_async_context(pool)
-        await pool.greet()
+        await self.sign.unless_set(pool.greet())
 
         async def ask(question: ChatRequest) -> Reply:
             self.under_way += 1
@@ -446,7 +446,7 @@ class _Run:
             questions=Questions(self.content.pack, request.config, request.model, self.templates),
             ask=ask,
             clock=self.clock,
-            context_tokens=await pool.context_tokens(request.model),
+            context_tokens=await self.sign.unless_set(pool.context_tokens(request.model)),
             callbacks=Callbacks(self._on_verdict, self._on_report, self._on_repeat),
             slots=pool.slots,
             sign=self.sign,

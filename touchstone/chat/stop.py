@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 class Stopped(Exception):
@@ -15,12 +18,12 @@ class StopSign:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
-        self._callbacks: list[Callable[[], None]] = []
+        self._callbacks: list[Callable[[], object]] = []
 
     def __bool__(self) -> bool:
         return self._event.is_set()
 
-    def then(self, callback: Callable[[], None]) -> None:
+    def then(self, callback: Callable[[], object]) -> None:
         """Call this when the sign is set; at once if it is set already."""
         if self:
             callback()
@@ -41,3 +44,15 @@ class StopSign:
         except TimeoutError:
             return
         raise Stopped
+
+    async def unless_set(self, work: Coroutine[Any, Any, T]) -> T:
+        """What `work` returns. It is dropped, and Stopped raised, as soon as the sign is set."""
+        task = asyncio.create_task(work)
+        self.then(task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            this = asyncio.current_task()
+            if not self or (this is not None and this.cancelling()):
+                raise
+            raise Stopped from None
