@@ -222,12 +222,14 @@ def test_the_form_holds_every_cell_and_dimension_and_parses(tmp_path: Path) -> N
 )
 def test_the_form_brings_any_name_back(names: list[str]) -> None:
     pack = parse_pack(builders.PACK.replace("id: klarheit", 'id: "no"'), "pack.yaml")
-    cells = [Cell(name, name[::-1]) for name in dict.fromkeys(name.strip() for name in names) if name]
+    cells = [Cell(name, name[::-1]) for name in dict.fromkeys(names)]
     response = parse_meta_response(empty_form(pack, cells, Words("de")))
-    bare = "\"'“”„‟‘’‚«» \u00a0"
-    assert [(c.model, c.variant) for c in response.cells] == [
-        (c.model.strip(bare), c.variant.strip(bare)) for c in cells
-    ]
+    assert [each.cell(cells) for each in response.cells] == cells
+
+
+def test_names_in_pretty_quotation_marks_are_still_those_names() -> None:
+    text = PLAIN.replace('"m"', "“m”").replace('"v"', '" v "')
+    assert parse_meta_response(text).cells[0].cell(CELLS) == CELLS[0]
 
 
 def test_answers_that_are_not_there_are_said_to_be_missing(tmp_path: Path) -> None:

@@ -168,7 +168,7 @@ def _given(response: MetaResponse, cells: Sequence[Cell], pack: Pack, remarks: l
     """What counts for each cell: the last entry that anything is filled in."""
     found: dict[Cell, MetaCell] = {}
     for number, each in enumerate(response.cells):
-        cell, place = Cell(each.model, each.variant), f"cells[{number}]"
+        cell, place = each.cell(cells), f"cells[{number}]"
         if cell not in cells:
             remarks.append(f"{place}: {_name(cell)} is no cell of this run and is ignored")
             continue

@@ -113,7 +113,7 @@ def _answers(path: Path, part: Part) -> bool:
         response = parse_meta_response(_read(path), str(path))
     except InputError:
         return True
-    return {Cell(each.model, each.variant) for each in response.cells if each.filled} <= set(part.cells)
+    return {each.cell(part.cells) for each in response.cells if each.filled} <= set(part.cells)
 
 
 def _remove_stale(bundle: Path, current: set[Path]) -> None:

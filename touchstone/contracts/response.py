@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import codecs
 import re
+from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field
 
 from touchstone.contracts.base import Name, Recommendation, Score, Written, from_yaml
+from touchstone.contracts.lines import Cell
 from touchstone.errors import InputError, Issue, brief
 from touchstone.pasted import yaml_blocks
 
@@ -75,10 +77,6 @@ def _truth(value: Any) -> Any:
     return value
 
 
-def _name(value: Any) -> Any:
-    return value.strip(_QUOTES + " ") if isinstance(value, str) else value
-
-
 def _mapping(value: Any) -> Any:
     return {} if value is None else value
 
@@ -99,7 +97,6 @@ def _advice(value: Any) -> Any:
 Note = Annotated[str, Field(max_length=10_000)]
 Truth = Annotated[bool | None, BeforeValidator(_truth)]
 GivenScore = Annotated[Score | None, BeforeValidator(_score)]
-GivenName = Annotated[Name, BeforeValidator(_name)]
 
 
 class FreshScores(Written):
@@ -153,10 +150,16 @@ class CellCritique(Written):
 class MetaCell(Written):
     """Everything the reference says about one cell."""
 
-    model: GivenName
-    variant: GivenName
+    model: Name
+    variant: Name
     fresh_scores: FreshScores | None = None
     critique: CellCritique | None = None
+
+    def cell(self, cells: Collection[Cell]) -> Cell:
+        """Which of `cells` it is about: by its names as they stand, else without quotation marks and spaces around."""
+        named = Cell(self.model, self.variant)
+        bare = Cell(*(name.strip(_QUOTES + " ") for name in named))
+        return bare if named not in cells and bare in cells else named
 
     @property
     def filled(self) -> bool:
