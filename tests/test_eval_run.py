@@ -314,3 +314,25 @@ def test_a_module_in_the_working_folder_does_not_stand_in_for_ours(cli: Cli, end
     )  # fmt: skip
     assert "recorded" not in done.stderr
     assert lines(the_bundle(cli.home) / "resources.jsonl")
+
+
+@posix
+def test_a_full_disk_is_one_plain_message_and_nothing_is_lost(cli: Cli, endpoint: StandIn) -> None:
+    write_project(cli.home, endpoint)
+    code = (
+        "import resource, signal; resource.setrlimit(resource.RLIMIT_FSIZE, (2500, 2500));"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        "import sys; sys.argv = ['touchstone', 'eval', '--events'];"
+        "from touchstone.cli import main; main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=cli.home, env=cli.environment(), capture_output=True, text=True
+    )
+    bundle = the_bundle(cli.home)
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"touchstone eval --resume runs/{bundle.name}" in done.stderr
+    stands = len(keys(bundle))
+    assert 0 < stands < ANSWERS
+    cli("eval", "--events", "--resume", str(bundle))
+    assert len(keys(bundle)) == len(set(keys(bundle))) == ANSWERS
+    assert not open_bundle(bundle).refresh().problems

@@ -338,7 +338,8 @@ def note_peak(bundle: Path, peak: int | None, note: Callable[[str], None]) -> No
             replace_file(path, changed.encode("utf-8"), sync=True)
     except (OSError, UnicodeDecodeError, InputError) as error:
         # It is one figure; the answers are safe.
-        note(f"{path}: the peak of memory could not be noted: {error}")
+        why = machine_error(path, error) if isinstance(error, OSError) else error
+        note(f"the peak of memory could not be noted: {why}")
 
 
 def _recorded_peak(bundle: Path) -> int | None:

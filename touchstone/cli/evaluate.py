@@ -113,6 +113,7 @@ def _checked(config: EvalConfig, changes: dict[str, Any]) -> EvalConfig:
 def run_eval(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
     """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
     from touchstone.cli.terminal import command, display
+    from touchstone.errors import MachineError
     from touchstone.eval_session import Progress
     from touchstone.eval_session import evaluate as run
 
@@ -140,7 +141,7 @@ def run_eval(request: Request, opened: Callable[[Path], None] = lambda bundle: N
 
         try:
             return run(request, Progress(shown.note, started, model, answered))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, MachineError):
             if folder and folder[0].is_dir():
                 shown.note(f"to go on from here: {command('touchstone', 'eval', '--resume', folder[0])}")
             raise
