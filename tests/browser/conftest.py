@@ -38,7 +38,7 @@ def context(chromium: Browser) -> Iterator[Callable[..., BrowserContext]]:
 
     def make(**options: Any) -> BrowserContext:
         new = chromium.new_context(**{"locale": "en-GB", **options})
-        new.set_default_timeout(20_000)
+        new.set_default_timeout(60_000)
         made.append(new)
         return new
 

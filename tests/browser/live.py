@@ -67,7 +67,7 @@ def live(page: Page, state: str = "live") -> None:
 
 def wait_for(condition: Callable[[], bool], page: Page) -> None:
     """Waits while the browser goes on."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "waited too long"
         page.wait_for_timeout(20)

@@ -102,6 +102,21 @@ def test_a_sorted_table_stays_sorted(cli: Cli, page: Page) -> None:
         assert page.locator(".verdicts tbody tr").first.evaluate("row => row.classList.contains('is-new')")
 
 
+def test_a_search_under_way_stays(cli: Cli, page: Page) -> None:
+    with growing(cli) as run:
+        page.goto(run.url)
+        live(page)
+        page.locator("#q").fill("Title 3")
+        page.wait_for_selector("#search-results li")
+        found = page.locator("#search-results").inner_text()
+        run.append(2)
+        page.wait_for_function(
+            "text => document.querySelector('#listed').textContent.includes(text)", arg=f"{run.judged}/"
+        )
+        assert page.locator("#q").input_value() == "Title 3" and page.locator("#search").is_visible()
+        assert page.locator("#search-results").inner_text() == found and page.locator("#listed").is_hidden()
+
+
 def test_updates_can_be_paused(cli: Cli, page: Page) -> None:
     with growing(cli) as run:
         page.goto(run.monitor)
@@ -251,6 +266,12 @@ def say(server: Server, changed: dict[str, bytes], text: str, path: str = MONITO
     server.hub.publish([path])
 
 
+def listeners(server: Server) -> int:
+    """How many streams are open; only writing to them shows that a client has left."""
+    server.hub.publish(["elsewhere.html"])
+    return server.hub.listeners
+
+
 def test_hidden_tabs_give_their_connection_back_and_ten_tabs_work(
     local: tuple[Server, dict[str, bytes]], context: Callable[..., BrowserContext]
 ) -> None:
@@ -264,14 +285,14 @@ def test_hidden_tabs_give_their_connection_back_and_ten_tabs_work(
         tabs.append(browser.new_page())
         tabs[-1].goto(server.url + MONITOR)
         live(tabs[-1])
-        wait_for(lambda: server.hub.listeners == 1, tabs[-1])
+        wait_for(lambda: listeners(server) == 1, tabs[-1])
     say(server, changed, "Nine were not looking.")
     shows(tabs[-1], "Nine were not looking.")
     assert "Nine" not in tabs[0].locator("main").inner_text()
     tabs[-1].evaluate("setHidden(true)")
     tabs[0].evaluate("setHidden(false)")
     shows(tabs[0], "Nine were not looking.")
-    wait_for(lambda: server.hub.listeners == 1, tabs[0])
+    wait_for(lambda: listeners(server) == 1, tabs[0])
 
 
 def test_of_many_windows_the_first_rest_and_say_so(
@@ -286,7 +307,7 @@ def test_of_many_windows_the_first_rest_and_say_so(
     live(windows[-1])
     for resting in windows[:3]:
         live(resting, "elsewhere")
-    wait_for(lambda: server.hub.listeners == 4, windows[-1])
+    wait_for(lambda: listeners(server) == 4, windows[-1])
     say(server, changed, "Four follow.")
     shows(windows[-1], "Four follow.")
     windows[0].evaluate("dispatchEvent(new Event('focus'))")
@@ -305,7 +326,7 @@ def test_going_back_finds_the_page_as_it_was_and_then_as_it_is(
     page.evaluate("window.kept = true")
     page.goto(server.url + "index.html")
     live(page)
-    wait_for(lambda: server.hub.listeners == 1, page)
+    wait_for(lambda: listeners(server) == 1, page)
     say(server, changed, "Meanwhile.")
     page.evaluate("history.back()")
     shows(page, "Meanwhile.")

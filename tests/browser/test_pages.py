@@ -96,7 +96,7 @@ def paths(site: Path, langs: tuple[str, ...] = LANGS) -> Iterator[Path]:
 
 def opened(context: Callable[..., BrowserContext], theme: str, width: int, **options: Any) -> Page:
     page = context(color_scheme=theme, viewport={"width": width, "height": 900}, **options).new_page()
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(60_000)
     return page
 
 

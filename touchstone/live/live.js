@@ -120,15 +120,16 @@
       marks.set(old, mark);
       if (same) return;
     }
-    // What the reader did to it is no difference.
+    // What the reader, or a script of the page, did to it is no difference.
     if (old.tagName === "DETAILS") fresh.open = old.open;
+    if (old.hidden !== fresh.hidden) fresh.hidden = old.hidden;
     if (old.classList.contains("is-new")) fresh.classList.add("is-new");
     if (old.isEqualNode(fresh)) {
       if (fresh.querySelector(MARKED)) inherit(old, fresh);
       return;
     }
     attributes(old, fresh);
-    children(old, fresh);
+    if (!old.hasAttribute("data-own")) children(old, fresh);
   }
 
   function inherit(old, fresh) {
@@ -265,6 +266,9 @@
     known = new Map();
     settle?.();
     if (document.title !== page.title) document.title = page.title;
+    if (document.documentElement.lang !== page.documentElement.lang) {
+      document.documentElement.lang = page.documentElement.lang;
+    }
     if (focus !== document.activeElement && focus?.isConnected) focus.focus({ preventScroll: true });
     place();
     milestone();
