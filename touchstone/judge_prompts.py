@@ -85,7 +85,7 @@ class Templates:
             "answers": [{**item, "text": inert(item["text"])} for item in shown],
             "seen": len(shown),
             "total": total,
-            "mark": mark_for("\n".join(item["text"] for item in shown)),
+            "mark": mark_for("".join(item["text"] for item in shown)),
             # Names, not an example: small judges copy what they see.
             "ids": ", ".join(f'"{item.id}"' for item in pack.dimensions),
         }
