@@ -85,6 +85,17 @@ def test_a_change_is_told_to_open_pages(cli: Cli) -> None:
         assert not [path for path in paths if path.startswith("assets/")]
 
 
+def test_a_port_in_use_is_said_and_the_next_free_one_taken(cli: Cli) -> None:
+    make_bundle(cli.home / "runs" / "r")
+    with running(cli, "serve", "--port", "0", "--no-open") as (_, first):
+        port = urlsplit(first).port
+        with running(cli, "serve", "--port", str(port), "--no-open") as (process, second):
+            assert urlsplit(second).port != port and "Runs" in get(second)
+            process.send_signal(signal.SIGTERM)
+            _, err = process.communicate(timeout=20)
+            assert f"port {port} is in use; serving on {urlsplit(second).port} instead" in err
+
+
 def test_bundles_that_appear_and_vanish_are_followed(cli: Cli) -> None:
     make_bundle(cli.home / "runs" / "r")
     with running(cli, "serve", "--port", "0", "--no-open") as (_, url):
