@@ -27,6 +27,8 @@ from touchstone.store.bundles import Found, read_document
 from touchstone.store.lines import Line, LogTail, read_many
 from touchstone.view import BundleView, Problems
 
+KEPT_TEXTS: Final = 1024
+
 K = TypeVar("K", bound=Keyed)
 Feed = Callable[[bytes, Line, int], None]
 """Takes a line's bytes, where it stood, and 64 bits that stand for its content."""
@@ -63,6 +65,8 @@ class BundleState:
         self._reports: dict[Cell, Report] = {}
         self._repeated: list[RepeatedVerdict] = []
         self._problems: dict[str, Problems] = {}
+        self._texts: dict[int, tuple[int, Verdict | VerdictEvent]] = {}
+        """The verdicts that were read last, by number, with what stands for their lines: several pages show each."""
         self._sums: dict[str, int] = {}
         """Log to what its lines, in their order, add up to."""
         for name, tail in self._tails.items():
@@ -235,15 +239,22 @@ class BundleState:
 
     def verdicts(self, numbers: Sequence[int]) -> list[Verdict | VerdictEvent | None]:
         """The verdicts on these keys, in their order."""
-        seen = {number: known for number in numbers if (known := self._judge.seen(number)) is not None}
-        full = self._read(LOGS[1], {number: known.at for number, known in seen.items() if known.full})
-        told = self._read(LOGS[2], {number: known.at for number, known in seen.items() if not known.full})
-        return [
-            self._still(number, Verdict, full[number])
-            if number in full
-            else self._still(number, VerdictEvent, told.get(number))
-            for number in numbers
-        ]
+        if len(self._texts) + len(numbers) > KEPT_TEXTS:
+            self._texts.clear()
+        current = {number: seen for number in numbers if (seen := self._judge.seen(number)) is not None}
+        unread = {n: seen for n, seen in current.items() if n not in self._texts or self._texts[n][0] != seen.digest}
+        full = self._read(LOGS[1], {number: seen.at for number, seen in unread.items() if seen.full})
+        told = self._read(LOGS[2], {number: seen.at for number, seen in unread.items() if not seen.full})
+        for number, seen in unread.items():
+            verdict: Verdict | VerdictEvent | None
+            if seen.full:
+                verdict = self._still(number, Verdict, full.get(number))
+            else:
+                verdict = self._still(number, VerdictEvent, told.get(number))
+            self._texts.pop(number, None)
+            if verdict is not None:
+                self._texts[number] = seen.digest, verdict
+        return [self._texts[n][1] if n in current and n in self._texts else None for n in numbers]
 
     def _still(self, number: int, model: type[K], data: bytes | None) -> K | None:
         """The line, if it still is about key `number`: a rewritten log may hold another one at its place."""

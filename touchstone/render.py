@@ -29,11 +29,11 @@ from touchstone import __version__
 from touchstone.errors import TouchstoneError
 from touchstone.i18n import NAMES, Words, catalogs
 from touchstone.jsonsource import visible
-from touchstone.pages.common import VerdictRow
+from touchstone.pages.common import MatrixField, VerdictRow
 from touchstone.report_md import recommendation_words
 from touchstone.site import Page, Site, relative
 from touchstone.slugs import hash8
-from touchstone.stencils import Stencils
+from touchstone.stencils import FieldStencils, Stencils
 
 
 def own_templates() -> Path:
@@ -98,7 +98,7 @@ class Renderer:
         self.environment.filters["recommendation"] = recommendation_words
         self.environment.globals["version"] = __version__
         self.environment.globals["noindex"] = noindex
-        self._stencils: dict[str, Stencils] = {}
+        self._stencils: dict[str, tuple[Stencils, FieldStencils]] = {}
 
     @cached_property
     def fingerprint(self) -> str:
@@ -134,6 +134,7 @@ class Renderer:
         names = {"w": words, "_": words._, "n_": words.n_, "url": url, "file": file}
         names["address"] = f"{site.base_url or ''}{quote(here)}"
         names["verdict_rows"] = partial(self._rows, words, url)
+        names["matrix_fields"] = partial(self._fields, words, url)
         try:
             template = self.environment.get_template(page.template)
             return template.render(context, **names, page=page, site=site, languages=others)
@@ -147,12 +148,20 @@ class Renderer:
         self, words: Words, url: Callable[[str], str], rows: Iterable[VerdictRow], text_lang: str | None
     ) -> Markup:
         """Verdicts as table rows, by the templates' macro `verdict_row`."""
-        stencils = self._stencils.get(words.lang)
-        if stencils is None:
+        return self._stencils_for(words)[0].fill(rows, url, text_lang)
+
+    def _fields(self, words: Words, url: Callable[[str], str], fields: Iterable[MatrixField | None]) -> Markup:
+        """A row of the matrix, by the templates' macro `matrix_field`."""
+        return self._stencils_for(words)[1].fill(fields, url)
+
+    def _stencils_for(self, words: Words) -> tuple[Stencils, FieldStencils]:
+        known = self._stencils.get(words.lang)
+        if known is None:
             names = {"w": words, "_": words._, "n_": words.n_}
-            macros = self.environment.get_template("macros.html").make_module(names)
-            stencils = self._stencils[words.lang] = Stencils(macros.verdict_row)  # type: ignore[attr-defined]
-        return stencils.fill(rows, url, text_lang)
+            macros: Any = self.environment.get_template("macros.html").make_module(names)
+            known = Stencils(macros.verdict_row), FieldStencils(macros.matrix_field, words.number)
+            self._stencils[words.lang] = known
+        return known
 
     def _fault(self, page: Page, error: Exception) -> TouchstoneError | None:
         """What is wrong with a template, in one line: file and line; None if it is not the template's fault."""

@@ -11,12 +11,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from markupsafe import Markup, escape
 
 from touchstone.jsonsource import visible
-from touchstone.pages.common import VerdictRow
+from touchstone.pages.common import MatrixField, VerdictRow
+
+S = TypeVar("S")
 
 _MARK: Final = re.compile("\ue000([0-9]+)\ue001")
 # What the places are called in the macro; the numbers in the marks count these.
@@ -33,6 +35,28 @@ _PLACES: Final = (
     "folded",
     "rationale",
 )
+
+
+class _Forms(Generic[S]):
+    """Shape to the macro's markup for it, as a format, and the texts that go into it in order."""
+
+    def __init__(self, learn: Callable[[S], str]) -> None:
+        self._learn = learn
+        self._known: dict[S, tuple[str, tuple[int, ...]]] = {}
+
+    def fill(self, shape: S, texts: tuple[str, ...]) -> str:
+        known = self._known.get(shape)
+        if known is None:
+            html = self._learn(shape)
+            places = tuple(int(number) for number in _MARK.findall(html))
+            known = self._known[shape] = (_MARK.sub("%s", html.replace("%", "%%")), places)
+        form, places = known
+        return form % tuple([texts[place] for place in places])
+
+
+def _mark(number: int) -> str:
+    return f"\ue000{number}\ue001"
+
 
 Shape = tuple[int | None, bool | None, bool, bool, bool, str, str | None]
 
@@ -74,7 +98,7 @@ class Stencils:
 
     def __init__(self, macro: Callable[[Marked], str]) -> None:
         self._macro = macro
-        self._known: dict[Shape, tuple[str, tuple[int, ...]]] = {}
+        self._forms = _Forms(self._learn)
 
     def fill(self, rows: Iterable[VerdictRow], url: Callable[[str], str], text_lang: str | None) -> Markup:
         """The rows as markup; `url` makes the link to a page."""
@@ -92,10 +116,6 @@ class Stencils:
             reason = _reason(row)
             answer = row.answer
             shape = (row.score, row.flag, answer is not None, row.title is not None, row.repeat > 0, reason, text_lang)
-            known = self._known.get(shape)
-            if known is None:
-                known = self._known[shape] = self._learn(shape)
-            form, places = known
             texts = (
                 row.id,
                 f"{link(row.page)}#{row.id}" if row.page else f"#{row.id}",
@@ -109,12 +129,12 @@ class Stencils:
                 _long(row.folded),
                 "" if reason in ("gone", "error") else _long(row.rationale),
             )
-            yield form % tuple([texts[place] for place in places])
+            yield self._forms.fill(shape, texts)
 
-    def _learn(self, shape: Shape) -> tuple[str, tuple[int, ...]]:
+    def _learn(self, shape: Shape) -> str:
         score, flag, answer, title, repeat, reason, text_lang = shape
-        mark = {name: f"\ue000{number}\ue001" for number, name in enumerate(_PLACES)}
-        html = self._macro(
+        mark = {name: _mark(number) for number, name in enumerate(_PLACES)}
+        return self._macro(
             Marked(
                 score=score,
                 flag=flag,
@@ -133,8 +153,43 @@ class Stencils:
                 rationale=mark["rationale"],
             )
         )
-        places = tuple(int(number) for number in _MARK.findall(html))
-        return _MARK.sub("%s", html.replace("%", "%%")), places
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedField:
+    """A field of the matrix as the macro sees it."""
+
+    tone: int
+    flag: bool
+    scored: bool
+    href: str
+    text: str
+
+
+class FieldStencils:
+    """The fields of the prompt × cell matrix in one language. `macro` makes one field, of a mark or of None."""
+
+    def __init__(self, macro: Callable[[MarkedField | None], str], number: Callable[[float | None, int], str]) -> None:
+        self._empty = str(macro(None))
+        self._number = number
+        self._forms: _Forms[tuple[int, bool, bool]] = _Forms(
+            lambda shape: macro(MarkedField(*shape, href=_mark(0), text=_mark(1)))
+        )
+
+    def fill(self, fields: Iterable[MatrixField | None], url: Callable[[str], str]) -> Markup:
+        """The fields of one row as markup."""
+        links: dict[str, str] = {}
+        filled = []
+        for field in fields:
+            if field is None:
+                filled.append(self._empty)
+                continue
+            if field.page not in links:
+                links[field.page] = str(escape(url(field.page)))
+            text = "" if field.score is None else str(escape(self._number(field.score, field.digits)))
+            shape = (field.tone, field.flag, field.score is not None)
+            filled.append(self._forms.fill(shape, (f"{links[field.page]}#{field.id}", text)))
+        return Markup("".join(filled))
 
 
 def _reason(row: VerdictRow) -> str:

@@ -210,6 +210,20 @@ class VerdictRow(NamedTuple):
     """The verdict changed while the page was made."""
 
 
+class MatrixField(NamedTuple):
+    """One prompt in one cell, as the matrix shows it."""
+
+    score: float | None
+    """The mean over the repeats that have one; None: unscored."""
+    digits: int
+    tone: int
+    """The score to the nearest level; 0 unscored."""
+    flag: bool
+    page: str
+    """The page of the verdict that the field leads to, and the row on it."""
+    id: str
+
+
 def verdict_rows(site: Site, bundle: BundleView, rows: Iterable[Seen], *, here: str) -> list[VerdictRow]:
     """Verdicts as rows of a table on page `here`."""
     rows = list(rows)

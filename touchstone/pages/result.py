@@ -11,6 +11,7 @@ from touchstone.i18n import Words
 from touchstone.judge_events import UNSCORED, Seen
 from touchstone.pages.common import (
     Link,
+    MatrixField,
     cell_name,
     frame,
     is_stale,
@@ -176,20 +177,22 @@ def _matrix(site: Site, bundle: BundleView) -> dict[str, Any] | None:
     }
 
 
-def _mark(site: Site, bundle: BundleView, repeats: list[Seen] | None) -> dict[str, Any] | None:
+def _mark(site: Site, bundle: BundleView, repeats: list[Seen] | None) -> MatrixField | None:
     """One field of the matrix: the mean over the repeats that have a score, and the verdict that it leads to."""
     if not repeats:
         return None
     scores = [seen.mark for seen in repeats if seen.mark != UNSCORED]
     mean = sum(scores) / len(scores) if scores else None
     flagged = next((seen for seen in repeats if seen.flag == 1), None)
-    return {
-        "score": mean,
-        "digits": 1 if len(repeats) > 1 else 0,
-        "tone": 0 if mean is None else int(mean + 0.5),
-        "flag": flagged is not None,
-        "link": verdict_link(site, bundle, (flagged or repeats[0]).number),
-    }
+    link = verdict_link(site, bundle, (flagged or repeats[0]).number)
+    return MatrixField(
+        score=mean,
+        digits=1 if len(repeats) > 1 else 0,
+        tone=0 if mean is None else int(mean + 0.5),
+        flag=flagged is not None,
+        page=link.path,
+        id=link.fragment,
+    )
 
 
 def _facts(bundle: BundleView, words: Words) -> list[tuple[str, str]]:
