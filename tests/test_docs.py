@@ -162,7 +162,7 @@ def test_the_docs_are_pages_whose_links_hold(cli: Cli) -> None:
 
 
 def _titles(docs: Docs, lang: str) -> list[str]:
-    return [docs.text(page, lang).parsed.title for page in docs.pages]
+    return [docs.text(page, lang).title for page in docs.pages]
 
 
 @pytest.mark.parametrize("page", TRANSLATED, ids=[page.name for page in TRANSLATED])

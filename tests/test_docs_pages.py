@@ -13,6 +13,7 @@ from tests.conftest import Cli
 from tests.pages import dead_links, html_pages
 from touchstone.build import Builder
 from touchstone.docs import Doc, Docs, Picture, anchor, parse
+from touchstone.docs_files import DocsFolder
 from touchstone.options import Options
 
 PNG = bytes.fromhex(
@@ -177,6 +178,22 @@ def test_built_again_only_what_changed_is_read_parsed_and_made(tmp_path: Path) -
     assert "docs/p59.html" in builder.update().removed
 
 
+def test_what_was_found_in_a_text_is_remembered_and_a_broken_memory_forgotten(tmp_path: Path) -> None:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "a.md").write_text("# A\n\n## B c\n\n[x](a.md#b-c) [y](nope.md) ![p](p.png)\n")
+    (folder / "b.md").write_text("---\norder: 2\n---\nNo title\n")
+    first, said = DocsFolder(folder, ("en",), tmp_path).read()
+    second, again = DocsFolder(folder, ("en",), tmp_path).read()
+    assert [doc.known for doc in first.texts] == [None, None]
+    assert [doc.known for doc in second.texts] == [doc.parsed for doc in first.texts] and again == said
+    assert [doc.title for doc in second.texts] == ["A", "b"]
+    (memory,) = (tmp_path / ".touchstone").glob("docs-*.json")
+    for broken in ("", "[]", '{"texts": 1}', memory.read_text().replace('"A"', "[[]]").replace("[[", "{}", 1)):
+        memory.write_text(broken)
+        assert DocsFolder(folder, ("en",), tmp_path).read()[1] == said
+
+
 def test_reading_order_is_that_of_the_frontmatter_then_of_the_names() -> None:
     texts = [("b", "order: 1"), ("a", "order: 2"), ("index", "order: 9"), ("d", ""), ("c", ""), ("sub/x", "order: 0")]
     docs = Docs(tuple(Doc(f"{name}.md", f"---\n{head}\n---\n# {name}\n") for name, head in texts))
@@ -195,7 +212,7 @@ def test_reading_order_is_that_of_the_frontmatter_then_of_the_names() -> None:
     ],
 )
 def test_headings_are_called_as_github_calls_them(heading: str, expected: str) -> None:
-    (found,) = parse(f"# T\n\n## {heading}\n").headings
+    (found,) = parse(f"# T\n\n## {heading}\n")[0].headings
     assert found.id == expected and anchor(found.text) == expected
 
 
@@ -215,7 +232,7 @@ def test_any_text_becomes_a_page_of_the_folder_alone(text: str) -> None:
     (page, _) = docs.pages
     html = docs.render(page, "en", doc, lambda path, fragment: f"{path}#{fragment}", lambda path: path)
     assert "<script" not in html and "onclick" not in html and "style=" not in html and "<img" not in html
-    assert docs.problems is not None and doc.parsed.title
+    assert docs.problems is not None and doc.title
 
 
 def test_links_survive_from_file_in_a_deeper_site(cli: Cli, docs: Path, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ class Builder:
         self.options = options
         self._check_runs()
         self.output = Output(options)
-        self._docs = None if options.docs is None else DocsFolder(options.docs, options.langs)
+        self._docs = None if options.docs is None else DocsFolder(options.docs, options.langs, options.state_home)
         self._renderer: Renderer | None = None
         self._made_for = ""
         """Stands for all that every page is made with: templates, languages, options, code."""

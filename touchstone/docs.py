@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from posixpath import dirname, join, normpath
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from markdown_it import MarkdownIt
@@ -40,6 +40,8 @@ class Doc:
     source: str
     """Below the folder, with /."""
     text: str
+    known: Parsed | None = None
+    """What an earlier parse of the same text found."""
 
     @cached_property
     def lang(self) -> str | None:
@@ -58,8 +60,20 @@ class Doc:
         return hash64(self.text)
 
     @cached_property
+    def _parse(self) -> tuple[Parsed, tuple[Token, ...]]:
+        return parse(self.text)
+
+    @cached_property
     def parsed(self) -> Parsed:
-        return parse(self.text, fallback=self.key.rpartition("/")[2])
+        return self._parse[0] if self.known is None else self.known
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        return self._parse[1]
+
+    @property
+    def title(self) -> str:
+        return self.parsed.title or self.key.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -70,8 +84,7 @@ class Picture:
     data: Callable[[], bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading below the title."""
 
     level: int
@@ -81,18 +94,41 @@ class Heading:
 
 @dataclass(frozen=True)
 class Parsed:
-    """A text, ready to be rendered for a page."""
+    """What the pages know of a text without rendering it."""
 
     title: str
+    """Empty where the text has none."""
     order: float
     """`order:` in the frontmatter; without it after all that have one."""
-    tokens: tuple[Token, ...]
     headings: tuple[Heading, ...]
     anchors: Mapping[str, str]
     """What a link may call a heading, to its id."""
     title_anchor: str | None
     links: tuple[str, ...]
     pictures: tuple[str, ...]
+
+    def as_json(self) -> list[Any]:
+        """As JSON can say it; `from_json` reads it back."""
+        order = None if self.order == float("inf") else self.order
+        fields = (self.title, order, self.headings, self.anchors, self.title_anchor, self.links, self.pictures)
+        return list(fields)
+
+    @classmethod
+    def from_json(cls, data: Any) -> Parsed | None:
+        """None for what `as_json` did not write."""
+        try:
+            title, order, headings, anchors, title_anchor, links, pictures = data
+            return cls(
+                str(title),
+                float("inf") if order is None else float(order),
+                tuple(Heading(int(level), str(name), str(text)) for level, name, text in headings),
+                {str(name): str(used) for name, used in anchors.items()},
+                None if title_anchor is None else str(title_anchor),
+                tuple(map(str, links)),
+                tuple(map(str, pictures)),
+            )
+        except (TypeError, ValueError, AttributeError):
+            return None
 
 
 # -- one text
@@ -174,8 +210,8 @@ def _escape(text: str) -> str:
 _PARSER: Final = _parser()
 
 
-def parse(text: str, fallback: str = "") -> Parsed:
-    """A Markdown text: its title (frontmatter, else first heading, else `fallback`), its headings, its tokens."""
+def parse(text: str) -> tuple[Parsed, tuple[Token, ...]]:
+    """A Markdown text: its title (frontmatter, else first heading), its headings and links; and what renders it."""
     fields, body = split_frontmatter(text)
     tokens = _PARSER.parse(visible(body))
     declared = (fields or {}).get("title")
@@ -188,16 +224,16 @@ def parse(text: str, fallback: str = "") -> Parsed:
         tokens = tokens[3:]
     headings, anchors = _number(tokens, title_anchor)
     order = (fields or {}).get("order")
-    return Parsed(
-        title=title or fallback,
+    parsed = Parsed(
+        title=title,
         order=float(order) if isinstance(order, (int, float)) and not isinstance(order, bool) else float("inf"),
-        tokens=tuple(tokens),
         headings=tuple(headings),
         anchors=anchors,
         title_anchor=title_anchor,
         links=tuple(str(child.attrGet("href") or "") for child in _children(tokens, "link_open")),
         pictures=tuple(str(child.attrGet("src") or "") for child in _children(tokens, "image")),
     )
+    return parsed, tuple(tokens)
 
 
 def _children(tokens: list[Token], kind: str) -> Iterator[Token]:
@@ -403,7 +439,7 @@ class Docs:
             return None if path is None else file(path)
 
         env: dict[str, Any] = {"link": link, "picture": picture}
-        return str(_PARSER.renderer.render(list(doc.parsed.tokens), _PARSER.options, env))
+        return str(_PARSER.renderer.render(list(doc.tokens), _PARSER.options, env))
 
 
 def _inside(source: str, target: str) -> str | None:

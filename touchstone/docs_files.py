@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from touchstone.docs import Doc, Docs, Picture
+from markdown_it import __version__ as parser_version
+
+from touchstone import docs
+from touchstone.docs import Doc, Docs, Parsed, Picture
 from touchstone.errors import TouchstoneError
+from touchstone.output import STATE_DIR
+from touchstone.slugs import hash64
 from touchstone.store.bundles import ignored
+from touchstone.store.write import machine_error, replace_file
 
 MAX_TEXT: Final = 1_000_000
 MAX_PICTURE: Final = 5_000_000
@@ -18,16 +26,25 @@ MAX_FILES: Final = 20_000
 PICTURES: Final = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".svg"}
 
 
+def code_stamp() -> str:
+    """Changes with what reads the texts: then nothing that was found in them counts any more."""
+    stat = Path(str(docs.__file__)).stat()
+    return f"{parser_version}|{stat.st_size}|{stat.st_mtime_ns}"
+
+
 class DocsFolder:
     """The folder, followed: a text that did not change is not read or parsed again."""
 
-    def __init__(self, folder: Path, langs: tuple[str, ...]) -> None:
-        """Raises TouchstoneError if there is no such folder."""
+    def __init__(self, folder: Path, langs: tuple[str, ...], home: Path | None = None) -> None:
+        """`home`: where `.touchstone/` lies. Raises TouchstoneError if there is no such folder."""
         if not folder.is_dir():
             raise TouchstoneError(f"{folder}: no such folder; name the folder of your Markdown files with --docs")
         self.folder, self._langs = folder, langs
         self._known: dict[str, tuple[tuple[int, int], Doc]] = {}
         self._docs: Docs | None = None
+        name = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        self._memory = None if home is None else home / STATE_DIR / f"docs-{name}.json"
+        self._remembered = self._load()
 
     def read(self) -> tuple[Docs, list[str]]:
         """What lies there now, and what was left out. Raises TouchstoneError."""
@@ -45,7 +62,7 @@ class DocsFolder:
                     stamp = (stat.st_mtime_ns, stat.st_size)
                     before = self._known.get(source)
                     if before is None or before[0] != stamp:
-                        before = (stamp, Doc(source, path.read_bytes().decode("utf-8", "replace")))
+                        before = (stamp, self._doc(source, path.read_bytes().decode("utf-8", "replace")))
                     known[source] = before
                     texts.append(before[1])
                 else:
@@ -55,8 +72,33 @@ class DocsFolder:
         self._known = known
         if self._docs is None or [*self._docs.texts] != texts or len(self._docs.pictures) != len(pictures):
             self._docs = Docs(tuple(texts), tuple(pictures), self._langs)
+            self._save(texts)
         said += [f"{self.folder}/{problem}" for problem in self._docs.problems]
         return self._docs, said
+
+    # -- what was found in a text, so that the next build need not parse it again
+
+    def _doc(self, source: str, text: str) -> Doc:
+        return Doc(source, text, Parsed.from_json(self._remembered.get(hash64(text))))
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            data = json.loads(self._memory.read_text(encoding="utf-8")) if self._memory is not None else {}
+            return dict(data["texts"]) if data.get("code") == code_stamp() else {}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return {}
+
+    def _save(self, texts: list[Doc]) -> None:
+        """Raises MachineError."""
+        found = {doc.sha: doc.parsed.as_json() for doc in texts}
+        if self._memory is None or found.keys() == self._remembered.keys():
+            return
+        try:
+            self._memory.parent.mkdir(parents=True, exist_ok=True)
+            replace_file(self._memory, json.dumps({"code": code_stamp(), "texts": found}).encode("utf-8", "replace"))
+        except OSError as error:
+            raise machine_error(self._memory, error) from error
+        self._remembered = found
 
     def _files(self, said: list[str]) -> list[Path]:
         """Texts and pictures, no links (they could lead out of the folder), nothing hidden."""

@@ -31,7 +31,7 @@ Near = tuple[docs.Page | None, docs.Page | None]
 
 def _inputs(site: Site, page: docs.Page, near: Near) -> str:
     texts = sorted((lang, doc.sha) for lang, doc in page.texts.items())
-    titles = [[doc.parsed.title for doc in each.texts.values()] if each else None for each in near]
+    titles = [[doc.title for doc in each.texts.values()] if each else None for each in near]
     return hash8(repr((texts, titles))) + f"-{site.docs.shape}-{site.langs}-{site.base_url}"
 
 
@@ -40,7 +40,7 @@ def _context(site: Site, page: docs.Page, near: Near, words: Words) -> Mapping[s
     previous, following = (None if each is None else _link(site, each, words) for each in near)
     return {
         "doc": doc,
-        "title": doc.parsed.title,
+        "title": doc.title,
         "text_lang": lang,
         "headings": [heading for heading in doc.parsed.headings if heading.level <= 3],
         "render": partial(site.docs.render, page, words.lang, doc),
@@ -54,7 +54,7 @@ def _context(site: Site, page: docs.Page, near: Near, words: Words) -> Mapping[s
 
 def _link(site: Site, page: docs.Page, words: Words) -> dict[str, Any]:
     doc, lang = page.text(words.lang, site.docs.langs)
-    return {"title": doc.parsed.title, "lang": lang, "path": page.path}
+    return {"title": doc.title, "lang": lang, "path": page.path}
 
 
 def _titles(site: Site, words: Words) -> list[dict[str, Any]]:
