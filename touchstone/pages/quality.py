@@ -34,6 +34,7 @@ def _context(site: Site, bundle: BundleView, text: str, words: Words) -> Mapping
         "row": row,
         "lead": lead(row, words),
         "facts": [] if row is None else figures(row, words),
+        "repeated": "\n## Headline\n" in body,
         "body": body[:SHOWN],
         "cut": len(body) > SHOWN,
         "renew": shell_word("runs/" + bundle.name) if is_stale(bundle, text) else None,
