@@ -30,14 +30,16 @@ class Html:
     @property
     def foreign(self) -> list[str]:
         """Elements that no page of ours has, and scripts other than ours, as text."""
-        never = {"img", "iframe", "object", "embed", "form", "base"}
+        never = {"img", "iframe", "object", "embed", "base"}
+        ours = ("assets/tables.js", "assets/search.js")
         scripts = [
             element
             for element in self.all("script")
-            if not element.attrib.get("src", "").endswith("assets/tables.js") or (element.text or "").strip()
+            if not element.attrib.get("src", "").endswith(ours) or (element.text or "").strip()
         ]
         odd = [element for element in self.root.iter() if element.tag in never]
-        return [f"{element.tag} {element.attrib}" for element in [*scripts, *odd]]
+        forms = [form for form in self.all("form") if form.attrib.get("role") != "search" or "action" in form.attrib]
+        return [f"{element.tag} {element.attrib}" for element in [*scripts, *forms, *odd]]
 
     @property
     def ids(self) -> list[str]:
