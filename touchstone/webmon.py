@@ -42,10 +42,10 @@ from touchstone.store.bundles import DOCUMENTS, LOGS
 
 RESOURCES: Final = "resources.jsonl"
 POLL_S: Final = 0.05
-PAUSE_S: Final = 0.1
+PAUSE_S: Final = 0.2
 """The least time between two renewals."""
-SHARE: Final = 4
-"""We rest this many times as long as a renewal took: at most a fifth of one core is ours."""
+SHARE: Final = 9
+"""We rest this many times as long as a renewal took: at most a tenth of one core is ours."""
 REST_S: Final = 5.0
 """A run that was silent for so long has rested: pages that do not show the newest lines follow."""
 FAREWELL_S: Final = 0.5
