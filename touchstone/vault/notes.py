@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import quote
 
 from touchstone.contracts.base import Recommendation
-from touchstone.contracts.lines import Cell
+from touchstone.contracts.lines import Cell, Verdict
 from touchstone.i18n import Words
 from touchstone.judge_compare import (
     JudgeQualityRow,
@@ -24,7 +25,7 @@ from touchstone.judge_compare import (
     quality_row,
     split_frontmatter,
 )
-from touchstone.judge_events import UNSCORED, Seen
+from touchstone.judge_events import UNSCORED, Seen, VerdictEvent
 from touchstone.judge_words import lead as quality_lead
 from touchstone.pages.common import is_replay, is_stale, prompt_titles, row_id, run_title, safety_phrase
 from touchstone.pages.result import lead
@@ -274,18 +275,18 @@ def _verdicts(vault: Vault, bundle: BundleView) -> list[dict[str, Any]]:
     tally = bundle.judge.tally
     if not (tally.flagged or tally.unscored):
         return []
-    titles, found = prompt_titles(bundle), []
-    for number_ in bundle.keys.in_order():
-        seen = bundle.judge.seen(number_)
-        if seen is not None and (seen.flag == 1 or seen.mark == UNSCORED):
-            found.append(_verdict(vault, bundle, seen, titles))
-            if len(found) == SHOWN_VERDICTS:
-                break
-    return found
+    titles = prompt_titles(bundle)
+    every = (bundle.judge.seen(number_) for number_ in bundle.keys.in_order())
+    told = (seen for seen in every if seen is not None and (seen.flag == 1 or seen.mark == UNSCORED))
+    shown = list(islice(told, SHOWN_VERDICTS))
+    verdicts = bundle.source.verdicts([seen.number for seen in shown])
+    return [_verdict(vault, bundle, seen, verdict, titles) for seen, verdict in zip(shown, verdicts, strict=True)]
 
 
-def _verdict(vault: Vault, bundle: BundleView, seen: Seen, titles: Mapping[str, str]) -> dict[str, Any]:
-    key, verdict = bundle.keys.key(seen.number), bundle.source.verdict(seen.number)
+def _verdict(
+    vault: Vault, bundle: BundleView, seen: Seen, verdict: Verdict | VerdictEvent | None, titles: Mapping[str, str]
+) -> dict[str, Any]:
+    key = bundle.keys.key(seen.number)
     return {
         "prompt": key.prompt_id,
         "title": titles.get(key.prompt_id),
