@@ -12,6 +12,7 @@ from touchstone.i18n import Words
 from touchstone.judge_events import TEMPLATE, JudgeFold, Tally
 from touchstone.pages.common import Link, frame, prompt_titles, safety_phrase, verdict_link, verdict_rows
 from touchstone.pages.consistency import consistency_words
+from touchstone.pages.dumbbell import dumbbell
 from touchstone.pages.verdicts import page_count
 from touchstone.site import Page, Site
 from touchstone.view import BundleView
@@ -46,6 +47,7 @@ def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
         "pace": None if not judge.gap_s else 60 / judge.gap_s,
         "flags": [_flag(site, bundle, number, titles) for number in islice(flagged_only(bundle), FLAGS_SHOWN)],
         "histogram": histogram(judge.tally, words),
+        "dumbbell": dumbbell(bundle, words),
         "rows": verdict_rows(site, bundle, judge.newest(), here=path + "index.html"),
         "first_page": Link(path + "verdicts-1.html") if pages else None,
         "last_page": Link(f"{path}verdicts-{pages}.html") if pages > 1 else None,
