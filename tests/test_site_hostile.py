@@ -97,7 +97,7 @@ def test_what_is_injected_shows_as_text_wherever_it_stands(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "link", ["//evil.example/x", "other.html", "#nope", "/x", "javascript:x", "file:///etc", "x:y"]
+    "link", ["//evil.example/x", "other.html", "#nope", "/x", "javascript:x", "file:///etc", "x:y", "", "<>"]
 )
 def test_only_absolute_web_addresses_are_links_in_what_a_model_wrote(link: str) -> None:
     assert "<a" not in markdown(f"[a]({link}) [b][b]\n\n[b]: {link}")

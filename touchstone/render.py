@@ -23,6 +23,7 @@ from jinja2 import (
     select_autoescape,
 )
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 from touchstone import __version__
@@ -76,7 +77,19 @@ def markdown(text: str, below: int = 3) -> Markup:
         elif token.type in ("th_open", "td_open") and token.attrs.pop("style", "") == "text-align:right":
             # The content security policy forbids style attributes.
             token.attrSet("class", "num")
+        elif token.type == "inline":
+            _unlink(token.children or [])
     return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
+
+
+def _unlink(tokens: list[Token]) -> None:
+    """Leave only the words of links that lead nowhere: `[words]()` passes the parser's check of addresses."""
+    nowhere = False
+    for token in tokens:
+        if token.type == "link_open":
+            nowhere = not token.attrGet("href")
+        if token.type in ("link_open", "link_close"):
+            token.hidden = nowhere
 
 
 class Renderer:
