@@ -128,8 +128,8 @@ def test_an_edited_score_is_seen(tmp_path: Path) -> None:
 def test_a_text_is_shown_only_beside_its_own_key(tmp_path: Path) -> None:
     folder = bundle(tmp_path / "r", answers=ANSWERS[:2], judgements=[verdict("p1", 3), verdict("p2", 4)])
     append(folder / "judge_events.jsonl", event("p3", 1), event("p4", 2))
-    view = read(folder)
-    assert None not in (view.source.answer(0), view.source.verdict(0), view.source.verdict(2))
+    view, seen = read(folder), read(folder)
+    assert None not in (seen.source.answer(0), seen.source.verdict(0), seen.source.verdict(2))
     for name in ("answers.jsonl", "judgements.jsonl", "judge_events.jsonl"):
         lines = (folder / name).read_bytes().splitlines(keepends=True)
         # The lines change places between the reading and the showing, as a clean rewrite may do it.
@@ -141,6 +141,7 @@ def test_a_text_is_shown_only_beside_its_own_key(tmp_path: Path) -> None:
     assert [view.source.answer(0), view.source.verdict(0), view.source.verdict(2)] == [None] * 3
     shutil.rmtree(folder)
     assert [view.source.answer(0), view.source.verdict(0), view.source.verdict(2)] == [None] * 3
+    assert seen.source.verdict(0) is not None, "what was read once is known"
 
 
 @pytest.mark.parametrize(

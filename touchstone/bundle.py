@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from touchstone import events, judge_events
 from touchstone.contracts.lines import Answer, Cell, Keyed, RepeatedVerdict, Report, Verdict
@@ -67,6 +67,7 @@ class BundleState:
         self._problems: dict[str, Problems] = {}
         self._texts: dict[int, tuple[int, Verdict | VerdictEvent]] = {}
         """The verdicts that were read last, by number, with what stands for their lines: several pages show each."""
+        self._made_rows: dict[Cell, Any] = {}
         self._sums: dict[str, int] = {}
         """Log to what its lines, in their order, add up to."""
         for name, tail in self._tails.items():
@@ -178,6 +179,7 @@ class BundleState:
             revision=self._revision(),
             documents=self._documents_sha(),
             touched=touched,
+            made_rows=self._made_rows,
         )
 
     def _manifest(self, notes: list[str], problems: dict[str, Problems]) -> Manifest | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final, Protocol
 
@@ -91,6 +91,8 @@ class BundleView:
     """The view that this one was withheld from; None: nothing is."""
     shows_answers: bool = True
     """Whether there are pages with the answers to lead to."""
+    made_rows: dict[Cell, tuple[tuple[Any, ...], MasterRow]] = field(default_factory=dict, compare=False, repr=False)
+    """The scorecard's lines as they were made last, with what from; views of one bundle share it."""
     touched: frozenset[int] | None = None
     """Numbers of the keys that lines came for since the view before; None: any may have changed."""
 
@@ -160,7 +162,28 @@ class BundleView:
     def rows(self) -> tuple[MasterRow, ...]:
         """The scorecard, best cell first; empty without a pack."""
         pack = self.pack
-        return () if pack is None else tuple(ranked([master_row(pack, facts) for facts in self.cells]))
+        return () if pack is None else tuple(ranked([self._row(pack, facts) for facts in self.cells]))
+
+    def _row(self, pack: Pack, facts: CellFacts) -> MasterRow:
+        """Of a growing run, most cells are as they were in the view before."""
+        tally = facts.tally
+        made_from = (
+            pack,
+            facts.report,
+            facts.expected,
+            facts.flagged,
+            *tally.histogram,
+            tally.flagged,
+            tally.flag_unknown,
+        )
+        known = self.made_rows.get(facts.cell)
+        if known is not None and all(
+            one is other or one == other for one, other in zip(known[0], made_from, strict=True)
+        ):
+            return replace(known[1], tally=tally)
+        row = master_row(pack, facts)
+        self.made_rows[facts.cell] = made_from, row
+        return row
 
     @property
     def broken_lines(self) -> int:

@@ -74,18 +74,18 @@ def build(
         began = time.monotonic()
         report(build_site(options), options.out, began=began)
     if public or not options.publish.everything:
-        _what_goes_out(options)
+        _what_goes_out(options, site=target == "html")
 
 
-def _what_goes_out(options: Options) -> None:
-    """The list, and what somebody may not have meant to publish."""
+def _what_goes_out(options: Options, *, site: bool) -> None:
+    """The list, and what of a site somebody may not have meant to publish; a vault holds people's own notes too."""
     from touchstone.giveaways import warnings
 
-    for line in warnings(options.out):
+    for line in warnings(options.out) if site else ():
         note(line)
     out, kept = options.publish.sorted
     always = ["scores", "red flags", "names of models, judges and prompts", "latencies", "judge quality"]
-    if options.publish.rationales:
+    if options.publish.rationales and site:
         always += ["scorecard.md", "judge_quality.md"]
     click.echo(f"goes out: {', '.join([*always, *out])}")
     click.echo(f"stays at home: {', '.join(kept) or 'nothing'}")
