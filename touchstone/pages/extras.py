@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
+from html import escape
 from itertools import islice
 from typing import Final
 from urllib.parse import quote
-from xml.sax.saxutils import escape
 
 from touchstone.i18n import Words
 from touchstone.jsonsource import visible
@@ -50,7 +50,7 @@ def _address(base: str, path: str) -> str:
 
 
 def _text(text: str) -> str:
-    return escape(visible(text), {'"': "&quot;"})
+    return escape(visible(text))
 
 
 def _feed(site: Site, base: str) -> bytes:
