@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 from tests.conftest import ROOT, Cli
 from tests.pages import dead_links, html_pages
+from touchstone.cli import COMMANDS as LISTED
 from touchstone.cli import touchstone
 from touchstone.contracts.config import Config, parse_config
 from touchstone.contracts.pack import parse_pack
@@ -36,7 +39,10 @@ def commands(group: click.Command = touchstone, name: str = "touchstone") -> Ite
     if not isinstance(group, click.Group) or group is touchstone:
         yield name, group
     if isinstance(group, click.Group):
-        for part, command in group.commands.items():
+        context = click.Context(group)
+        for part in group.list_commands(context):
+            command = group.get_command(context, part)
+            assert command is not None and command.name == part
             yield from commands(command, f"{name} {part}")
 
 
@@ -59,6 +65,15 @@ def offered(command: click.Command) -> set[str]:
     """Options of a command, without the help that all have."""
     found = {name for p in command.params if isinstance(p, click.Option) and not p.hidden for name in p.opts}
     return found | {name for p in command.params if isinstance(p, click.Option) for name in p.secondary_opts}
+
+
+def test_the_list_of_commands_fits_a_terminal_and_imports_none() -> None:
+    lazy = "import sys; from touchstone.cli import touchstone; touchstone.main(['--help'], standalone_mode=False)"
+    check = "; print(*[name for name in sys.modules if name.startswith('touchstone.cli.')])"
+    done = subprocess.run([sys.executable, "-c", lazy + check], capture_output=True, text=True, check=True)
+    *listed, imported = done.stdout.splitlines()
+    below = listed[listed.index("Commands:") + 1 :]
+    assert imported == "" and {line.split()[0] for line in below} == set(LISTED)
 
 
 def test_every_command_is_in_the_docs_and_no_other() -> None:

@@ -8,49 +8,56 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib import import_module
 from types import FrameType
 from typing import Final, NoReturn
 
 import click
 
 from touchstone import __version__
-from touchstone.cli import build, check, demo, evaluate, init, judge, judge_meta, merge, run, scorecard, serve
-from touchstone.cli.common import note
 from touchstone.errors import TouchstoneError
 
-COMMANDS: Final = (
-    init.init,
-    demo.demo,
-    evaluate.evaluate,
-    judge.judge,
-    merge.merge,
-    run.run,
-    scorecard.scorecard,
-    judge_meta.judge_meta,
-    build.build,
-    serve.serve,
-    check.check,
-)
+COMMANDS: Final = {
+    "init": ("init:init", "Write settings for the model servers of this machine."),
+    "demo": ("demo:demo", "Look at sample runs; watch one being judged again."),
+    "eval": ("evaluate:evaluate", "Ask models every prompt of a pack; makes a run."),
+    "judge": ("judge:judge", "Let the judge score every answer and every model."),
+    "merge": ("merge:merge", "Join runs of one pack, or parts of one run."),
+    "run": ("run:run", "Eval, judge and build in one go, from the settings."),
+    "scorecard": ("scorecard:scorecard", "Write scorecard.md again."),
+    "judge-meta": ("judge_meta:judge_meta", "Check the judge against a strong reference."),
+    "build": ("build:build", "Build the site from all runs."),
+    "serve": ("serve:serve", "Serve the site; open pages grow with the runs."),
+    "check": ("check:check", "Say what is wrong with a run, a pack or a response."),
+}
+"""Name to where the command stands and what it does in a line, in the order in which one needs them."""
 
 
-class _InOrder(click.Group):
-    """Lists commands in the order in which one needs them."""
+class _Lazy(click.Group):
+    """Imports a command when it is used; the list of all of them needs none."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.commands)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(import_module(f"touchstone.cli.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.group(cls=_InOrder, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="touchstone")
 def touchstone() -> None:
     """Is this local model good enough, and can you trust the judge that says so?
 
     The usual way: touchstone eval, touchstone judge, touchstone build. First look: touchstone demo.
     """
-
-
-for command in COMMANDS:
-    touchstone.add_command(command)
 
 
 def _terminated(signum: int, frame: FrameType | None) -> None:
@@ -83,6 +90,8 @@ def _run() -> int:
         click.echo("stopped; what was measured is kept", err=True)
         return 130
     except TouchstoneError as error:
+        from touchstone.cli.common import note
+
         note(f"touchstone: {error}")
         return 1
     except BrokenPipeError:
