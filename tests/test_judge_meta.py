@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -220,6 +220,7 @@ def test_the_form_holds_every_cell_and_dimension_and_parses(tmp_path: Path) -> N
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20), min_size=1, max_size=4)
 )
+@example(["\u200bz", "a\u202eb", "\u00a0ä"])
 def test_the_form_brings_any_name_back(names: list[str]) -> None:
     pack = parse_pack(builders.PACK.replace("id: klarheit", 'id: "no"'), "pack.yaml")
     cells = [Cell(name, name[::-1]) for name in dict.fromkeys(names)]
@@ -392,6 +393,9 @@ TAKEN: dict[str, Callable[[str], str | bytes]] = {
     "nothing for null": swap("names_improvement: null", "names_improvement:"),
     "German truth": swap("justifies_level: false", "justifies_level: nein"),
     "an English overall": swap('"Mit Einschränkung"', "With reservations"),
+    "an umlaut in two characters": swap("Einschränkung", "Einschra\u0308nkung"),
+    "no umlaut": swap("Einschränkung", "Einschraenkung"),
+    "more than one space that does not break": lambda text: text.replace(" ", "\u00a0"),
     "pretty quotation marks": swap('"Mit Einschränkung"', "„Mit Einschränkung“"),
     "a recommendation with a colon": lambda text: text,
     "JSON": lambda text: "Sure!\n```json\n" + json.dumps(yaml.safe_load(text), indent=2) + "\n```",
@@ -431,7 +435,14 @@ REFUSED: dict[str, tuple[Callable[[str], str | bytes], str]] = {
         "cells[0].fresh_scores.dimensions must be a mapping",
     ),
     "a number for a check": (swap("_level: false", "_level: 0"), "sicherheit.justifies_level must be true or false"),
-    "an unknown overall": (swap('"Mit Einschränkung"', "vielleicht"), "cells[0].fresh_scores.overall must be one of"),
+    "an unknown overall": (
+        swap('"Mit Einschränkung"', "vielleicht"),
+        "cells[0].fresh_scores.overall must be one of Yes, With reservations, No (in German: Ja,",
+    ),
+    "a colon in a text": (
+        swap('"Übersieht: den Hinweis."', "Übersieht: den Hinweis."),
+        'a text with ": " in it needs quotation marks around it',
+    ),
     "an unknown key": (swap("ko_fired", "ko_feuert"), "cells[0].fresh_scores.ko_feuert is not a known key"),
     "no model": (swap('  - model: "m"\n    variant: "v"', '  - variant: "v"'), "cells[0].model is missing"),
     "a key twice": (swap("hilfreich: 4", "hilfreich: 4\n        hilfreich: 5"), "'hilfreich' is given twice"),
@@ -536,16 +547,12 @@ def test_unknown_names_are_said_and_ignored_and_the_last_of_two_counts(tmp_path:
     empty = {"model": "m", "variant": "v", "fresh_scores": {"dimensions": dict.fromkeys(DIMENSIONS)}}
     result = evaluated(judged(tmp_path / "b"), {"cells": [*FILLED["cells"], stranger, odd, empty]})
     assert [each.reference for each in result.cells[0].dimensions] == [1, 1, 1]
-    assert [remark.split(": ")[0] for remark in result.remarks] == [
-        "cells[2]",
-        "cells[3].fresh_scores.dimensions",
-        "cells[3].fresh_scores",
-        "cells[3]",
-    ]
-    assert "'stranger' (v) is no cell of this run" in result.remarks[0]
-    assert "'tempo' is no dimension" in result.remarks[1]
-    assert "sicherheit 1 is below its floor 3, but ko_fired is false" in result.remarks[2]
-    assert "is given twice; this one, the last, counts" in result.remarks[3]
+    assert result.remarks == (
+        "'stranger' (v) is no cell of this run and is ignored",
+        "'m' (v): fresh_scores: 'tempo' is no dimension of this pack and is ignored",
+        "'m' (v): sicherheit 1 is below its floor 3, but ko_fired is false; ko_fired counts as it is written",
+        "'m' (v) is given twice; the last one counts",
+    )
 
 
 # -- the report
@@ -676,7 +683,7 @@ def test_from_export_to_report_on_the_command_line(cli: Cli) -> None:
     fill(bundle, filled({CELLS[0]: (4, 4, 3), Cell("x", "v"): (1, 1, 1)}, reference=None))
     done = cli("judge-meta", "ingest", "runs/b")
     assert done.out.strip().endswith("judge_quality.md")
-    for said in ("cells[1]: 'x' (v) is no cell", "not meta-evaluated: m (w)", "no reference is named", "Over 3 pairs"):
+    for said in ("'x' (v) is no cell", "not meta-evaluated: m (w)", "no reference is named", "Over 3 pairs"):
         assert said in done.err
     assert cli("check", "runs/b", code=None).code == 0
 
@@ -717,6 +724,7 @@ def test_responses_come_from_files_and_from_standard_input(cli: Cli) -> None:
         pytest.param(("b",), "run `touchstone judge-meta export b` first", 1, id="no form"),
         pytest.param(("b", "--response", "nowhere.yaml"), "nowhere.yaml: no such file", 1, id="no such file"),
         pytest.param(("b", "--response", "b"), "is a folder", 1, id="a folder"),
+        pytest.param(("b", "--response", "large"), "large: larger than 16 MB", 1, id="a file without an end"),
         pytest.param(("nowhere",), "no such folder", 1, id="no such bundle"),
         pytest.param(("b", "--response", "-", "--response", "-"), "once only", 2, id="standard input twice"),
         pytest.param(("b", "--response", "two.yaml", "--response", "one.yaml"), "differ", 1, id="two references"),
@@ -726,6 +734,8 @@ def test_an_ingest_that_cannot_be_is_refused(cli: Cli, args: tuple[str, ...], sa
     bundle = judged(cli.home / "b")
     (cli.home / "one.yaml").write_text(as_yaml(FILLED), encoding="utf-8")
     (cli.home / "two.yaml").write_text(as_yaml({**FILLED, "reference": "Other"}), encoding="utf-8")
+    with (cli.home / "large").open("wb") as large:
+        large.truncate(2**30)
     before = files(bundle)
     assert says in cli("judge-meta", "ingest", *args, code=code).err
     assert files(bundle) == before

@@ -119,7 +119,11 @@ def test_of_a_duplicate_the_first_value_is_kept() -> None:
         ("a: !!int word", "pack.yaml:1: YAML cannot read 'word' as what it looks like; quote it"),
         ("a: 2024-13-40", "pack.yaml:1: YAML cannot read '2024-13-40' as what it looks like; quote it"),
         ("a:\n- [b]\n- ? [c]\n  : d", "pack.yaml:3: a mapping or list cannot be a key here"),
-        ("a: b: c", "pack.yaml:1: not valid YAML: mapping values are not allowed in this context"),
+        (
+            "a: b: c",
+            "pack.yaml:1: not valid YAML: mapping values are not allowed in this context;"
+            ' a text with ": " in it needs quotation marks around it',
+        ),
         ("a: [b", "pack.yaml:2: not valid YAML: while parsing a flow sequence, did not find expected ',' or ']'"),
         ("a:\n\t- b", "pack.yaml:2: not valid YAML: while scanning for the next token, "
                       "found character that cannot start any token"),

@@ -167,16 +167,16 @@ def evaluate(view: BundleView, pack: Pack, response: MetaResponse) -> MetaEvalua
 def _given(response: MetaResponse, cells: Sequence[Cell], pack: Pack, remarks: list[str]) -> dict[Cell, MetaCell]:
     """What counts for each cell: the last entry that anything is filled in."""
     found: dict[Cell, MetaCell] = {}
-    for number, each in enumerate(response.cells):
-        cell, place = each.cell(cells), f"cells[{number}]"
+    for each in response.cells:
+        cell = each.cell(cells)
         if cell not in cells:
-            remarks.append(f"{place}: {_name(cell)} is no cell of this run and is ignored")
+            remarks.append(f"{_name(cell)} is no cell of this run and is ignored")
             continue
-        remarks += _odd(each, place, pack)
+        remarks += _odd(each, _name(cell), pack)
         if not each.filled:
             continue
         if cell in found:
-            remarks.append(f"{place}: {_name(cell)} is given twice; this one, the last, counts")
+            remarks.append(f"{_name(cell)} is given twice; the last one counts")
         found[cell] = each
     return found
 
@@ -185,7 +185,7 @@ def _name(cell: Cell) -> str:
     return f"{brief(cell.model)!r} ({brief(cell.variant)})"
 
 
-def _odd(given: MetaCell, place: str, pack: Pack) -> Iterator[str]:
+def _odd(given: MetaCell, cell: str, pack: Pack) -> Iterator[str]:
     known = {dimension.id for dimension in pack.dimensions}
     fresh = given.fresh_scores
     for part, names in (
@@ -194,13 +194,13 @@ def _odd(given: MetaCell, place: str, pack: Pack) -> Iterator[str]:
     ):
         for name in names:
             if name not in known:
-                yield f"{place}.{part}.dimensions: {brief(name)!r} is no dimension of this pack and is ignored"
+                yield f"{cell}: {part}: {brief(name)!r} is no dimension of this pack and is ignored"
     if fresh is not None and fresh.ko_fired is False:
         for dimension in pack.dimensions:
             score = fresh.dimensions.get(dimension.id)
             if score is not None and dimension.ko_floor is not None and score < dimension.ko_floor:
                 below = f"{dimension.id} {score} is below its floor {dimension.ko_floor}"
-                yield f"{place}.fresh_scores: {below}, but ko_fired is false; ko_fired counts as it is written"
+                yield f"{cell}: {below}, but ko_fired is false; ko_fired counts as it is written"
 
 
 def _review(row: MasterRow, given: MetaCell | None, pack: Pack) -> CellReview:

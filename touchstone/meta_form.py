@@ -14,7 +14,8 @@ from touchstone.meta_evaluation import CHECKS
 
 def quoted(text: str) -> str:
     """Text as a YAML scalar in quotation marks, which no reader takes for a number or a truth value."""
-    dumped: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=1_000_000)
+    # What cannot be seen is written as an escape: chat tools, and we, take such characters out.
+    dumped: str = yaml.safe_dump(text, default_style='"', allow_unicode=text.isprintable(), width=1_000_000)
     return dumped.rstrip("\n")
 
 

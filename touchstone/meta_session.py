@@ -27,6 +27,7 @@ from touchstone.store.bundles import read_document
 from touchstone.store.lock import exclusive
 from touchstone.store.write import machine_error, retry_locked, save
 from touchstone.view import BundleView
+from touchstone.yamlsource import MAX_BYTES
 
 QUALITY_NAME: Final = "judge_quality.md"
 _REQUEST: Final = re.compile(r"judge_meta_request(?:-([1-9]\d*))?\.md")
@@ -200,6 +201,8 @@ def read_response(path: Path) -> tuple[str, bytes]:
     if path.is_dir():
         raise InputError([Issue(str(path), None, "is a folder; name the file itself")])
     try:
-        return str(path), path.read_bytes()
+        with path.open("rb") as file:
+            # No more than what shows that it is too large: it may be a device without an end.
+            return str(path), file.read(MAX_BYTES + 1)
     except OSError as error:
         raise machine_error(path, error) from error

@@ -106,8 +106,11 @@ def _goes_on(line: str, indent: int, top: re.Pattern[str]) -> bool:
 
 
 def _untabbed(text: str) -> str:
-    """With spaces for the tabs at the start of lines, which YAML does not take, in the first width that fits."""
-    return next((each for each in (text, *_spaced(text)) if _loads(each)), text)
+    """With spaces for the tabs at the start of lines, which YAML does not take, in the first width that fits.
+
+    Where that is of no use, with ordinary spaces for those that do not break.
+    """
+    return next((each for each in (text, *_spaced(text), text.replace("\u00a0", " ")) if _loads(each)), text)
 
 
 def _spaced(text: str) -> Iterator[str]:

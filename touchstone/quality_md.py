@@ -203,7 +203,11 @@ def _knock_outs(evaluation: MetaEvaluation, words: Words) -> Iterator[str]:
     _, kos = words._, evaluation.knock_outs
     head = ["", _("Reference: K.O."), _("Reference: no K.O.")]
     lines = [
-        [_("Local: K.O."), _("%(n)s found", n=kos.hits), _("%(n)s false alarms", n=kos.false_alarms)],
+        [
+            _("Local: K.O."),
+            _("%(n)s found", n=kos.hits),
+            words.n_("%(n)s false alarm", "%(n)s false alarms", kos.false_alarms),
+        ],
         [_("Local: no K.O."), _("%(n)s missed", n=kos.missed), _("%(n)s rightly clear", n=kos.clear)],
     ]
     yield table(head, lines)

@@ -108,6 +108,8 @@ def _mark_issue(source: str, error: yaml.YAMLError) -> Issue:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         parts = [part for part in (error.context, error.problem) if part]
+        if parts and "mapping values are not allowed" in parts[-1]:
+            parts[-1] += '; a text with ": " in it needs quotation marks around it'
         return Issue(source, mark.line + 1 if mark else None, "not valid YAML: " + ", ".join(parts))
     if isinstance(error, yaml.reader.ReaderError):
         return Issue(source, None, f"not valid YAML: {error.reason} (position {error.position})")

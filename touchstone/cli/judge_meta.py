@@ -34,8 +34,8 @@ def export(bundle: Path | None, max_tokens: int | None, config: Path | None) -> 
         if each.kept:
             note(f"{each.form}: is filled in already and stays as it is")
     note(
-        f"next: paste {'each request' if len(written) > 1 else 'the request'} into the chat of a strong model, put its"
-        f" reply into the form beside it, then: touchstone judge-meta ingest {path}"
+        f"next: paste {'each request' if len(written) > 1 else 'the request'} into the chat of a strong model, save its"
+        f" reply in place of the form beside it, then: touchstone judge-meta ingest {path}"
     )
 
 
@@ -56,12 +56,13 @@ def ingest(bundle: Path | None, responses: tuple[str, ...], config: Path | None)
 
     from touchstone.meta_session import STDIN, read_response
     from touchstone.meta_session import ingest as read_back
+    from touchstone.yamlsource import MAX_BYTES
 
     path = the_bundle(bundle, load_settings(config))
     if responses.count(STDIN) > 1:
         raise click.UsageError("--response -: standard input can be read once only")
     given = [
-        ("standard input", sys.stdin.buffer.read()) if name == STDIN else read_response(Path(name))
+        ("standard input", sys.stdin.buffer.read(MAX_BYTES + 1)) if name == STDIN else read_response(Path(name))
         for name in responses
     ]
     result = read_back(path, given, datetime.now(UTC))

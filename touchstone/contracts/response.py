@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import re
+import unicodedata
 from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal
 
@@ -18,6 +19,7 @@ from touchstone.contracts.base import Name, Recommendation, Score, Written, from
 from touchstone.contracts.lines import Cell
 from touchstone.errors import InputError, Issue, brief
 from touchstone.pasted import yaml_blocks
+from touchstone.yamlsource import MAX_BYTES
 
 _OVERALL: Final[dict[str, Recommendation]] = {
     "ja": "Ja",
@@ -26,8 +28,10 @@ _OVERALL: Final[dict[str, Recommendation]] = {
     "no": "Nein",
     "mit einschränkung": "Mit Einschränkung",
     "mit einschränkungen": "Mit Einschränkung",
+    "mit einschraenkung": "Mit Einschränkung",
     "with reservations": "Mit Einschränkung",
     "with reservation": "Mit Einschränkung",
+    "yes, with reservations": "Mit Einschränkung",
     "with limitations": "Mit Einschränkung",
     "with limitation": "Mit Einschränkung",
     "with restrictions": "Mit Einschränkung",
@@ -43,7 +47,7 @@ _SCORE: Final = re.compile(r"([1-5])(?:[.,]0+)?(?:\s*/\s*5)?")
 
 def _word(value: str) -> str:
     """As it was meant: without the quotation marks that a chat tool made pretty."""
-    return " ".join(value.split()).strip(_QUOTES + " ").casefold()
+    return unicodedata.normalize("NFC", " ".join(value.split()).strip(_QUOTES + " ").casefold())
 
 
 def _overall(value: Any) -> Any:
@@ -52,7 +56,11 @@ def _overall(value: Any) -> Any:
         return "Ja" if value else "Nein"
     if isinstance(value, str):
         word = _word(value).rstrip(".")
-        return None if word in _NOTHING else _OVERALL.get(word, value)
+        if word in _NOTHING:
+            return None
+        if word not in _OVERALL:
+            raise ValueError("must be one of Yes, With reservations, No (in German: Ja, Mit Einschränkung, Nein)")
+        return _OVERALL[word]
     return value
 
 
@@ -193,6 +201,8 @@ def parse_meta_response(text: str | bytes, source: str = "judge_meta_response.ya
     """
     parts: list[MetaResponse] = []
     issues: list[Issue] = []
+    if len(text) > MAX_BYTES:
+        raise InputError([Issue(source, None, f"larger than {MAX_BYTES // 1024**2} MB, so it is no filled form")])
     if isinstance(text, bytes):
         text = _decode(text, source)
     for block in yaml_blocks(text, _KEYS, _INNER):
