@@ -309,7 +309,7 @@ def test_manifests_outlive_versions_but_not_wrong_types(text: str, good: bool) -
 def test_the_reference_s_overall_word(overall: str, meant: str | None) -> None:
     text = f"cells:\n- model: m\n  variant: v\n  fresh_scores: {{overall: {overall}}}\n"
     if meant is None:
-        with pytest.raises(InputError, match=r":4: cells\[0\]\.fresh_scores\.overall must be one of 'Ja'"):
+        with pytest.raises(InputError, match=r":4: cells\[0\]\.fresh_scores\.overall must be one of Yes, "):
             parse_meta_response(text)
     else:
         cell = parse_meta_response(text).cells[0]

@@ -54,14 +54,12 @@ def _overall(value: Any) -> Any:
     """The German wire words, their English forms, and the booleans that YAML 1.1 makes of yes and no."""
     if isinstance(value, bool):
         return "Ja" if value else "Nein"
-    if isinstance(value, str):
-        word = _word(value).rstrip(".")
-        if word in _NOTHING:
-            return None
-        if word not in _OVERALL:
-            raise ValueError("must be one of Yes, With reservations, No (in German: Ja, Mit Einschränkung, Nein)")
-        return _OVERALL[word]
-    return value
+    word = "" if value is None else _word(value).rstrip(".") if isinstance(value, str) else None
+    if word in _NOTHING:
+        return None
+    if word not in _OVERALL:
+        raise ValueError("must be one of Yes, With reservations, No (in German: Ja, Mit Einschränkung, Nein)")
+    return _OVERALL[word]
 
 
 def _score(value: Any) -> Any:
