@@ -32,7 +32,7 @@ from touchstone.judge_compare import (
     trusted,
 )
 from touchstone.judge_pairs import compare
-from touchstone.judge_words import lead
+from touchstone.judge_words import figures, lead
 from touchstone.meta_session import ingest
 from touchstone.options import Options
 from touchstone.pages import compare_judges
@@ -224,6 +224,7 @@ RATE = HIGHEST_WINS[0]
         pytest.param(RATE, [0.3, 0.3, 0.9], 2, id="a tie behind the winner does not matter"),
         pytest.param(RATE, [None, None], None, id="nothing known, nothing won"),
         pytest.param("mean_abs_delta", [0.1], None, id="alone, nothing is won"),
+        pytest.param("mean_abs_delta", [0.304, 0.301, 0.9], None, id="what looks the same is a tie"),
     ],
 )
 def test_winners(metric: str, values: list[float | None], winner: int | None) -> None:
@@ -437,6 +438,8 @@ def test_a_judge_that_always_says_5_wins_neither_skill_nor_kappa(tmp_path: Path)
     assert alone.winners["skill"] is alone.winners["qwk"] is None
     text = shown(constant, tmp_path / "five2")
     assert "None of these 2 judges can be recommended: none is better than giving the same score to everything." in text
+    text = shown(constant, checked(tmp_path / "five3", "always-5", lambda i: 5))
+    assert "This judge cannot be recommended: it is no better than giving the same score to everything." in text
 
 
 @pytest.mark.parametrize("constant", [1, 2, 3, 4, 5])
@@ -502,6 +505,7 @@ def test_fewer_than_ten_pairs_give_no_kappa_and_no_trophy(tmp_path: Path) -> Non
     (group,) = group_by_pack(rows_of(*folders))
     assert group.winners["skill"] is group.winners["qwk"] is None
     assert group.winners["mean_abs_delta"] == "perfect|perfect"
+    assert not any(name.startswith("Skill") for name, _ in figures(group.rows[0], Words("en")))
     text = shown(*folders)
     assert text.count("fewer than 10 pairs") >= 4
     assert "The data cannot say which judge to use: no judge shares 10 pairs with the reference." in text

@@ -247,7 +247,8 @@ def _winners(pack: str | None, rows: list[JudgeQualityRow]) -> dict[str, str | N
 
 
 def _leader(metric: str, sign: int, rows: list[JudgeQualityRow]) -> str | None:
-    values = {row.key: sign * value for row in rows if (value := getattr(row, metric)) is not None}
+    # As tables show them: nobody wins by what nobody can see.
+    values = {row.key: sign * round(value, 2) for row in rows if (value := getattr(row, metric)) is not None}
     if metric.endswith("_rate"):
         # Beside judges of which nothing is known, a rate of 0 would be the highest.
         values = {key: value for key, value in values.items() if value}

@@ -126,7 +126,10 @@ def figures(row: JudgeQualityRow, words: Words) -> list[tuple[str, str]]:
         (words._("Mean distance (points)"), words.number(row.mean_abs_delta, 2)),
         (words._("Best constant answer"), words.number(row.constant_score)),
         (words._("Mean distance of the best constant answer"), words.number(row.constant_mean_abs_delta, 2)),
-        (words._("Skill (1 is perfect, 0 is the best constant answer)"), real(row.skill, words)),
+        (
+            words._("Skill (1 is perfect, 0 is the best constant answer)"),
+            UNKNOWN if row.pairs is not None and row.pairs < MIN_PAIRS else real(row.skill, words),
+        ),
         (
             words._("Agreement, quadratic kappa"),
             "" if row.pairs is None and row.qwk is None else kappa_words(row, words),

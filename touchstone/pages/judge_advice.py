@@ -183,7 +183,7 @@ def _nobody(rows: Sequence[JudgeQualityRow], words: Words) -> str:
     return words.n_(
         "This judge cannot be recommended: it is no better than giving the same score to everything.",
         "None of these %(n)s judges can be recommended: none is better than giving the same score to everything.",
-        len(rows),
+        len({row.judge_model for row in rows}),
     )
 
 
