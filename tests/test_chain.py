@@ -458,7 +458,7 @@ def test_usage_errors_say_what_is_missing(cli: Cli, args: list[str], says: str) 
         (["build"], "no such folder"),
         (["check"], "no run here yet"),
         (["judge"], "no run here yet"),
-        (["scorecard", "nowhere"], "no such folder"),
+        (["scorecard", "nowhere"], "no such folder; name a run, or leave it out for the newest one"),
         (["eval", "--resume", "nowhere", "--endpoint", "http://127.0.0.1:9"], "no such folder"),
         (["eval", "--pack", "nowhere.yaml", "--model", "m", "--endpoint", "http://127.0.0.1:9"], "no pack of that id"),
     ],

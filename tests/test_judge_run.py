@@ -289,6 +289,17 @@ def test_without_it_such_a_reply_is_unscored_with_its_cause(desk: Desk, endpoint
         assert verdict["raw"] is not None
 
 
+def test_the_command_that_asks_again_is_named_and_does(desk: Desk, endpoint: StandIn) -> None:
+    endpoint.script = in_turn(say("four"), then=Brain())
+    desk.configure(endpoint)
+    (desk.cli.home / "j.yaml").write_text(f"{{endpoint: '{endpoint.url}', model: stand-in}}", encoding="utf-8")
+    again = ["judge", "--bundle", str(desk.bundle), "--judge-config", "j.yaml"]
+    done = desk.judge("--bundle", str(desk.bundle), "--judge-config", "j.yaml")
+    assert f"the judge failed on 1 of the answers; to ask for these again: touchstone {' '.join(again)}" in done.err
+    assert "to ask for these again" not in desk.cli(*again).err
+    assert not [verdict for verdict in desk.verdicts() if verdict["unscored"]]
+
+
 def test_two_replies_of_no_use_are_unscored_with_both_causes(desk: Desk, endpoint: StandIn) -> None:
     endpoint.script = first_then(say("four"))
     desk.run(endpoint, shard="1/1", second_try_max_tokens=77)
@@ -546,6 +557,7 @@ def test_the_first_interrupt_lets_calls_under_way_end(desk: Desk, endpoint: Stan
         gate.opened.set()
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130 and "Traceback" not in err
+    assert "to go on from here: touchstone judge --bundle runs/b" in err
     assert len(endpoint.chats) == len(desk.verdicts()) == 10
     events = lines(desk.bundle / "judge_events.jsonl")
     assert events[-1]["event"] == "judge_done" and events[-1]["scored"] == 10

@@ -212,8 +212,11 @@ def _templates(request: Request) -> Templates:
     if request.prompt is not None:
         try:
             verdict = request.prompt.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise BundleError(f"{request.prompt}: the judge prompt cannot be read: {error}") from None
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise BundleError(f"{request.prompt}: {why}; correct prompt: in the config of the judge") from None
+        except UnicodeDecodeError:
+            raise BundleError(f"{request.prompt}: not UTF-8; save the judge prompt as UTF-8") from None
     report, brief = prompt_template("report", language), prompt_template("brief", language)
     return Templates(verdict, report, str(request.prompt or f"verdict.{language}.md"), brief)
 

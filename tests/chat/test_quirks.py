@@ -367,8 +367,11 @@ def test_context_overflow_behind_a_200_is_found_out(action: Action) -> None:
 
 
 def test_prompt_silently_cut_is_warned_of_when_nobody_tells_the_context() -> None:
+    """Once, however many prompts of whatever length are cut."""
     told = ask(
-        lambda request: say("Hm.", usage=usage_of(2_000, 6)) if request.is_chat else error(404, ""), question(user=LONG)
+        lambda request: say("Hm.", usage=usage_of(2_000, 6)) if request.is_chat else error(404, ""),
+        question(user=LONG),
+        question(user=LONG + LONG),
     )
     assert told.reply.text == "Hm."
     assert len(told.notes) == 1

@@ -26,6 +26,7 @@ class Doubts:
         self._ask_context = ask_context
         self._note = note
         self._contexts: dict[str, int | None] = {}
+        self._told_of_cuts: set[str] = set()
 
     async def about_failure(self, request: ChatRequest, failure: ChatFailure) -> ChatFailure:
         """The failure, or a clearer one: a silent 200 is often an overflow."""
@@ -44,7 +45,8 @@ class Doubts:
             return
         if failure := await self._overflow(request, counted):
             raise failure
-        if cut:
+        if cut and request.model not in self._told_of_cuts:
+            self._told_of_cuts.add(request.model)
             self._note(
                 f"{request.model} seems to get only a part of long prompts ({counted} of at least {fewest} tokens); "
                 "load it with a larger context"

@@ -108,7 +108,7 @@ def the_bundle(named: Path | None, settings: Settings) -> Path:
         from touchstone.errors import BundleError
 
         if not named.is_dir():
-            raise BundleError(f"{named}: no such folder")
+            raise BundleError(f"{named}: no such folder; name a run, or leave it out for the newest one")
         return named
     from touchstone.store.bundles import newest_bundle
 

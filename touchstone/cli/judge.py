@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from touchstone.cli.common import (
 )
 
 if TYPE_CHECKING:
-    from touchstone.contracts.lines import RepeatedVerdict, Report, Verdict
+    from touchstone.contracts.lines import Key, RepeatedVerdict, Report, Verdict
     from touchstone.judge import Plan
     from touchstone.judge_estimate import Estimate
     from touchstone.judge_session import Outcome, Request
@@ -101,7 +101,9 @@ def judge(
     with live_page("judge", settings, web, port, no_open) as page:
         request = make_request(settings, the_bundle(bundle, settings), judge_config, into, restart, events or web)
         request = replace(request, shard=shard, rounds=repeat_judge or 0, sample=sample or 0)
-        outcome = run_judge(request, page.open)
+        options: list[object] = [] if judge_config is None else ["--judge-config", judge_config]
+        options += [] if shard is None else ["--shard", shard]
+        outcome = run_judge(request, page.open, options)
         page.settle()
         conclude(outcome, shard)
 
@@ -133,16 +135,26 @@ def make_request(
     )
 
 
-def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: None) -> Outcome:
-    """Runs it and says on stderr how it goes. `opened` hears which bundle is being written."""
-    from touchstone.cli.terminal import display
+def run_judge(
+    request: Request, opened: Callable[[Path], None] = lambda bundle: None, options: Sequence[object] = ()
+) -> Outcome:
+    """Runs it and says on stderr how it goes, and which command does what is left.
+
+    `opened` hears which bundle is being written; `options` are those of that command besides the bundle.
+    """
+    from touchstone.cli.terminal import command, display
     from touchstone.judge_session import Progress, judge_bundle
 
     with display("verdicts") as shown:
         tally = _Tally()
+        again: list[str] = []
+        askable: set[Key] = set()
+        missed: set[Key] = set()
 
         def started(bundle: Path, plan: Plan) -> None:
             opened(bundle)
+            again.append(command("touchstone", "judge", "--bundle", bundle, *options))
+            askable.update(item.answer.key for item in plan.todo if item.answer.judgeable)
             for verdict in plan.prior.values():
                 tally.add(verdict)
             shown.begin(plan.total, len(plan.prior))
@@ -151,6 +163,8 @@ def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: 
 
         def judged(verdict: Verdict) -> None:
             tally.add(verdict)
+            if verdict.unscored and verdict.key in askable:
+                missed.add(verdict.key)
             flag = "  RED FLAG" if verdict.red_flag else ""
             line = f"{verdict.model} {verdict.variant} {verdict.prompt_id}  {_result(verdict)}{flag}"
             shown.busy(f"{verdict.model} · {verdict.variant}")
@@ -165,7 +179,15 @@ def run_judge(request: Request, opened: Callable[[Path], None] = lambda bundle: 
             shown.note(f"repeat {verdict.round}  {key}  {_result(verdict)}")
 
         progress = Progress(note=shown.note, started=started, verdict=judged, report=reported, repeated=repeated)
-        return judge_bundle(request, progress)
+        try:
+            outcome = judge_bundle(request, progress)
+        except KeyboardInterrupt:
+            if again:
+                shown.note(f"to go on from here: {again[0]}")
+            raise
+        if missed:
+            shown.note(f"the judge failed on {len(missed)} of the answers; to ask for these again: {again[0]}")
+        return outcome
 
 
 def _result(verdict: Verdict) -> str:

@@ -80,9 +80,11 @@ class JudgeConfig(Written):
     @model_validator(mode="after")
     def _one_or_several(self) -> Self:
         if self.endpoint is not None and self.endpoints is not None:
-            raise ValueError("give either endpoint or endpoints, not both")
+            raise ValueError("must name either endpoint or endpoints, not both")
         if len(set(self.servers)) != len(self.servers):
-            raise ValueError("endpoints must name each server once; concurrency says how many calls each gets at once")
+            raise ValueError(
+                "must name each server once in endpoints; concurrency says how many calls each gets at once"
+            )
         return self
 
 
