@@ -6,13 +6,20 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-from touchstone.render import markdown
+from touchstone.markdown import markdown
 
 _BLOCKS: Final = {"p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "pre", "blockquote", "hr"}
-_INLINE: Final = {"em", "strong", "code", "br", "a"}
+_INLINE: Final = {"em", "strong", "s", "code", "br", "a"}
 _TABLES: Final = {"table", "thead", "tbody", "tr", "th", "td"}
 TAGS: Final = frozenset(_BLOCKS | _INLINE | _TABLES)
-ATTRIBUTES: Final = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}, "th": {"class"}, "td": {"class"}}
+_BLOCK: Final = {"p", "h3", "h4", "h5", "h6", "ul", "ol", "pre", "blockquote", "table"}
+ATTRIBUTES: Final = {
+    **{name: {"dir"} for name in _BLOCK},
+    "a": {"href", "title"},
+    "ol": {"start", "dir"},
+    "th": {"class", "scope"},
+    "td": {"class"},
+}
 LINK: Final = re.compile(r"(?i)https?://[^/]|mailto:.")
 FORBIDDEN: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\u202d\u202e]")
 

@@ -19,8 +19,8 @@ from tests.pages import Html, dead_links, html_pages
 from touchstone.build import Built, build
 from touchstone.bundle import open_bundle
 from touchstone.errors import TouchstoneError
+from touchstone.markdown import markdown
 from touchstone.options import Options
-from touchstone.render import markdown
 
 NAME = (
     '<script>alert(1)</script><img src=x onerror=alert(1)>"\' style="x" &lt;b&gt; &#0; {{ 7*7 }} %(n)s %s '

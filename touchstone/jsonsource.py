@@ -126,4 +126,4 @@ def visible(text: str) -> str:
     So do the two that force a direction upon all text after them: they serve to disguise, no script needs them.
     """
     # Most texts hold nothing of the kind, and this test is ten times as fast as the search.
-    return text if text.isprintable() else _INVISIBLE.sub("\ufffd", text)
+    return text if text.replace("\n", "").isprintable() else _INVISIBLE.sub("\ufffd", text)

@@ -5,12 +5,11 @@ Everything that comes from a file is escaped by default; only what this module m
 
 from __future__ import annotations
 
-import re
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from urllib.parse import quote
 
 from jinja2 import (
@@ -22,14 +21,13 @@ from jinja2 import (
     TemplateSyntaxError,
     select_autoescape,
 )
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
 from markupsafe import Markup
 
 from touchstone import __version__
 from touchstone.errors import TouchstoneError
 from touchstone.i18n import NAMES, Words, catalogs
 from touchstone.jsonsource import visible
+from touchstone.markdown import markdown
 from touchstone.pages.common import MatrixField, VerdictRow
 from touchstone.report_md import recommendation_words
 from touchstone.site import Page, Site, relative
@@ -50,46 +48,6 @@ def _finalize(value: Any) -> Any:
     if isinstance(value, str):
         return visible(value)
     return "" if value is None else value
-
-
-def _markdown() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table")
-    # A remote image tells its host who reads the page; model text gets the alternative text instead.
-    parser.disable("image")
-    return parser
-
-
-_MARKDOWN: Final = _markdown()
-# What a model calls relative leads nowhere in this site, or out of it (`//host`, `file:` pages).
-_SAFE_LINK: Final = re.compile(r"(?i)^(https?://[^/]|mailto:.)")
-_MARKDOWN.validateLink = lambda url: bool(_SAFE_LINK.match(url.strip()))  # type: ignore[method-assign]
-
-
-def markdown(text: str, below: int = 3) -> Markup:
-    """Text from a model or a person as safe HTML: no raw HTML, no images, no scripts in links.
-
-    Its headings are put below the page's own: the first level becomes `below`.
-    """
-    tokens = _MARKDOWN.parse(visible(text))
-    for token in tokens:
-        if token.type in ("heading_open", "heading_close"):
-            token.tag = f"h{min(6, int(token.tag[1]) + below - 1)}"
-        elif token.type in ("th_open", "td_open") and token.attrs.pop("style", "") == "text-align:right":
-            # The content security policy forbids style attributes.
-            token.attrSet("class", "num")
-        elif token.type == "inline":
-            _unlink(token.children or [])
-    return Markup(_MARKDOWN.renderer.render(tokens, _MARKDOWN.options, {}))
-
-
-def _unlink(tokens: list[Token]) -> None:
-    """Leave only the words of links that lead nowhere: `[words]()` passes the parser's check of addresses."""
-    nowhere = False
-    for token in tokens:
-        if token.type == "link_open":
-            nowhere = not token.attrGet("href")
-        if token.type in ("link_open", "link_close"):
-            token.hidden = nowhere
 
 
 class Renderer:

@@ -15,8 +15,6 @@ from touchstone.view import BundleView
 
 FOLD_ANSWER: Final = 4000
 """Characters; a longer answer is folded."""
-MARKDOWN_ANSWER: Final = 20_000
-"""Characters; a longer answer is shown as plain text, for nested markup can be slow to read on purpose."""
 SHOWN_ANSWER: Final = 100_000
 """Characters; what is longer is cut, and the page says so."""
 
@@ -75,7 +73,6 @@ def _item(
         "prompt": prompt,
         "answer": None if answer is None else answer.answer[:SHOWN_ANSWER],
         "cut": answer is not None and len(answer.answer) > SHOWN_ANSWER,
-        "plain": answer is not None and len(answer.answer) > MARKDOWN_ANSWER,
         "folded": answer is not None and len(answer.answer) > FOLD_ANSWER,
         "reasoning": None if answer is None or not answer.reasoning else answer.reasoning[:SHOWN_ANSWER],
         "note": None if answer is None else answer_note(answer, words),
