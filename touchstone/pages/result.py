@@ -42,23 +42,26 @@ def plan(site: Site) -> Iterator[Page | File]:
 
 
 def _context(site: Site, bundle: BundleView, words: Words) -> Mapping[str, Any]:
+    home, reduced = site.home(bundle), bundle.name in site.reduced
     return {
         **frame(site, bundle, words, "result"),
         "lead": lead(bundle, words),
         "counts": recommendation_counts(bundle),
         "title": run_title(bundle, words),
-        "reduced": bundle.name in site.reduced,
+        "reduced": reduced,
         "rows": [_row(row, bundle, words) for row in bundle.rows],
         "cells": [] if bundle.rows else [_plain_cell(facts) for facts in bundle.cells],
         "dimensions": () if bundle.pack is None else bundle.pack.dimensions,
         "thresholds": None if bundle.pack is None else bundle.pack.thresholds,
-        "matrix": _matrix(site, bundle),
+        "matrix": None if reduced else _matrix(site, bundle),
         "facts": _facts(bundle, words),
         "pack_home": _pack_link(site, bundle),
         "source_run": _source_run(site, bundle),
         "renew": shell_word("runs/" + bundle.name) if is_stale(bundle, bundle.scorecard_md) else None,
-        "quality_page": Link(site.home(bundle) + "judge-quality/index.html") if bundle.quality_md is not None else None,
-        "verdict_page": Link(site.home(bundle) + "judge/verdicts-1.html") if bundle.judge.done else None,
+        "quality_page": Link(home + "judge-quality/index.html")
+        if bundle.quality_md is not None and not reduced
+        else None,
+        "verdict_page": Link(home + "judge/verdicts-1.html") if bundle.judge.done and not reduced else None,
         "has_scorecard": bundle.scorecard_md is not None,
         "has_quality": bundle.quality_md is not None,
         "downloads": site.home(bundle),
