@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from posixpath import dirname, join, normpath
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-from markdown_it import MarkdownIt
-from markdown_it.token import Token
-
 from touchstone.i18n import LANGUAGES
-from touchstone.jsonsource import visible
 from touchstone.judge_compare import split_frontmatter
+from touchstone.markdown import Event, Writer, encoded, mirrored, read, shown
 from touchstone.slugs import hash8, hash64, is_plain, reduced
 
 HOME: Final = "docs/"
@@ -60,16 +58,17 @@ class Doc:
         return hash64(self.text)
 
     @cached_property
-    def _parse(self) -> tuple[Parsed, tuple[Token, ...]]:
+    def _parse(self) -> tuple[Parsed, tuple[Event, ...]]:
         return parse(self.text)
 
     @cached_property
     def parsed(self) -> Parsed:
         return self._parse[0] if self.known is None else self.known
 
-    @property
-    def tokens(self) -> tuple[Token, ...]:
-        return self._parse[1]
+    def html(self, link: Callable[[str], str | None], picture: Callable[[str], str | None]) -> str:
+        """The text below its title. `link` and `picture` give addresses; without one, the words stand alone."""
+        parsed, events = self._parse
+        return _Writer(parsed.headings, link, picture, mirrored=mirrored(self.text)).html(events)
 
     @property
     def title(self) -> str:
@@ -134,24 +133,6 @@ class Parsed:
 # -- one text
 
 
-def _parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
-    parser.validateLink = lambda url: urlsplit_safe(url) is not None  # type: ignore[method-assign]
-    for name, rule in (
-        ("link_open", _link_open),
-        ("image", _image),
-        ("heading_open", _heading_open),
-        ("fence", _code),
-        ("code_block", _code),
-        ("table_open", lambda *_: '<div class="scroll" tabindex="0"><table>\n'),
-        ("table_close", lambda *_: "</table></div>\n"),
-        ("th_open", _cell),
-        ("td_open", _cell),
-    ):
-        parser.add_render_rule(name, rule)
-    return parser
-
-
 def urlsplit_safe(url: str) -> tuple[str, str, str] | None:
     """(scheme, path, fragment) of what may be linked: http(s), mailto, or a place in the folder; None for all else."""
     try:
@@ -168,61 +149,19 @@ def urlsplit_safe(url: str) -> tuple[str, str, str] | None:
     return ("", unquote(parts.path), unquote(parts.fragment))
 
 
-def _link_open(renderer: Any, tokens: list[Token], place: int, options: Any, env: Any) -> str:
-    href = env["link"](str(tokens[place].attrGet("href") or ""))
-    if href is None:
-        # A link that leads nowhere is shown as its text.
-        return "<a>"
-    title = tokens[place].attrGet("title")
-    extra = f' title="{_escape(str(title))}"' if title else ""
-    return f'<a href="{_escape(href)}"{extra}>'
-
-
-def _image(renderer: Any, tokens: list[Token], place: int, options: Any, env: Any) -> str:
-    token = tokens[place]
-    alt = _escape(renderer.renderInlineAsText(token.children or [], options, env))
-    src = env["picture"](str(token.attrGet("src") or ""))
-    return alt if src is None else f'<img src="{_escape(src)}" alt="{alt}" loading="lazy">'
-
-
-def _heading_open(renderer: Any, tokens: list[Token], place: int, options: Any, env: Any) -> str:
-    token = tokens[place]
-    return f'<{token.tag} id="{_escape(str(token.meta["id"]))}">'
-
-
-def _code(renderer: Any, tokens: list[Token], place: int, options: Any, env: Any) -> str:
-    # What scrolls sideways has to be reachable from the keyboard.
-    return f'<pre tabindex="0"><code>{_escape(tokens[place].content)}</code></pre>\n'
-
-
-def _cell(renderer: Any, tokens: list[Token], place: int, options: Any, env: Any) -> str:
-    token = tokens[place]
-    # The content security policy forbids style attributes.
-    number = ' class="num"' if token.attrGet("style") == "text-align:right" else ""
-    scope = ' scope="col"' if token.tag == "th" else ""
-    return f"<{token.tag}{scope}{number}>"
-
-
-def _escape(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
-
-
-_PARSER: Final = _parser()
-
-
-def parse(text: str) -> tuple[Parsed, tuple[Token, ...]]:
+def parse(text: str) -> tuple[Parsed, tuple[Event, ...]]:
     """A Markdown text: its title (frontmatter, else first heading), its headings and links; and what renders it."""
     fields, body = split_frontmatter(text)
-    tokens = _PARSER.parse(visible(body))
+    events = tuple(read(body))
     declared = (fields or {}).get("title")
     title = " ".join(declared.split()) if isinstance(declared, str) else ""
     title_anchor = None
-    if tokens and tokens[0].type == "heading_open" and tokens[0].tag == "h1":
-        said = _plain(tokens[1])
+    if (first := next(_headings(events), None)) and first[:2] == (0, 1):
+        _, _, said, end = first
         title_anchor = anchor(said)
         title = title or said
-        tokens = tokens[3:]
-    headings, anchors = _number(tokens, title_anchor)
+        events = events[end:]
+    headings, anchors = _number(events, title_anchor)
     order = (fields or {}).get("order")
     parsed = Parsed(
         title=title,
@@ -230,23 +169,37 @@ def parse(text: str) -> tuple[Parsed, tuple[Token, ...]]:
         headings=tuple(headings),
         anchors=anchors,
         title_anchor=title_anchor,
-        links=tuple(str(child.attrGet("href") or "") for child in _children(tokens, "link_open")),
-        pictures=tuple(str(child.attrGet("src") or "") for child in _children(tokens, "image")),
+        links=tuple(_targets(events, "Link")),
+        pictures=tuple(_targets(events, "Image")),
     )
-    return parsed, tuple(tokens)
+    return parsed, events
 
 
-def _children(tokens: list[Token], kind: str) -> Iterator[Token]:
-    for token in tokens:
-        for child in token.children or ():
-            if child.type == kind:
-                yield child
+def _targets(events: Sequence[Event], kind: str) -> Iterator[str]:
+    """Where links or pictures lead, as they stand in the text."""
+    for event in events:
+        start = event.get("Start") if isinstance(event, dict) else None
+        if isinstance(start, dict) and kind in start:
+            yield shown(start[kind]["dest_url"])
 
 
-def _plain(token: Token) -> str:
-    """The text of a heading, without its marks."""
-    spoken = (" " if child.type in ("softbreak", "hardbreak") else child.content for child in token.children or ())
-    return " ".join("".join(spoken).split())
+def _headings(events: Sequence[Event]) -> Iterator[tuple[int, int, str, int]]:
+    """(place, level, text without marks, place after its end) of each heading."""
+    begin = level = 0
+    spoken: list[str] | None = None
+    for place, event in enumerate(events):
+        if isinstance(event, str):
+            if spoken is not None:
+                spoken.append(" ")
+            continue
+        ((kind, value),) = event.items()
+        if kind == "Start" and isinstance(value, dict) and "Heading" in value:
+            begin, level, spoken = place, int(value["Heading"]["level"][1]), []
+        elif kind == "End" and isinstance(value, dict) and "Heading" in value:
+            yield begin, level, " ".join(shown("".join(spoken or ())).split()), place + 1
+            spoken = None
+        elif spoken is not None and isinstance(value, str) and kind not in ("Start", "End"):
+            spoken.append(value)
 
 
 def anchor(text: str) -> str:
@@ -255,28 +208,59 @@ def anchor(text: str) -> str:
     return "".join(kept).replace(" ", "-") or "section"
 
 
-def _number(tokens: list[Token], title: str | None) -> tuple[list[Heading], dict[str, str]]:
-    """Gives every heading its id; a first level among them becomes a second one, as the page has its title."""
+def _number(events: Sequence[Event], title: str | None) -> tuple[list[Heading], dict[str, str]]:
+    """The headings below the title, each with an id of its own; and what a link may call them, to their ids."""
     seen: Counter[str] = Counter({title: 1} if title else {})
     headings: list[Heading] = []
     anchors: dict[str, str] = {}
-    for place, token in enumerate(tokens):
-        if token.type not in ("heading_open", "heading_close"):
-            continue
-        level = max(2, int(token.tag[1]))
-        token.tag = f"h{level}"
-        if token.type == "heading_close":
-            continue
-        name = base = anchor(_plain(tokens[place + 1]))
+    for _, level, said, _ in _headings(events):
+        name = base = anchor(said)
         while seen[name]:
             name = f"{base}-{seen[base]}"
             seen[base] += 1
         seen[name] += 1
         used = f"{name}-section" if name in _RESERVED else name
-        token.meta = {**token.meta, "id": used}
         anchors[name] = used
-        headings.append(Heading(level, used, _plain(tokens[place + 1])))
+        headings.append(Heading(_level(level), used, said))
     return headings, anchors
+
+
+class _Writer(Writer):
+    """A page of the docs: headings that can be linked, links between the files, pictures."""
+
+    # What scrolls sideways has to be reachable from the keyboard.
+    code = '<pre tabindex="0"><code>'
+    table = ('<div class="scroll" tabindex="0"><table>', "</table></div>")
+
+    def __init__(
+        self,
+        headings: Sequence[Heading],
+        link: Callable[[str], str | None],
+        picture: Callable[[str], str | None],
+        *,
+        mirrored: bool,
+    ) -> None:
+        super().__init__(mirrored=mirrored)
+        self._ids = (heading.id for heading in headings)
+        self._address, self._source = link, picture
+
+    def level(self, level: int) -> int:
+        return _level(level)
+
+    def heading(self, level: int) -> str:
+        return f'<h{_level(level)} id="{escape(next(self._ids))}">'
+
+    def link(self, target: str) -> str | None:
+        return self._address(target)
+
+    def picture(self, source: str, words: str) -> str:
+        src = self._source(source)
+        return words if src is None else f'<img src="{escape(src)}" alt="{words}" loading="lazy">'
+
+
+def _level(level: int) -> int:
+    """A first level becomes a second one, as the page has its title."""
+    return max(2, level)
 
 
 # -- all of them
@@ -388,7 +372,7 @@ class Docs:
             return None
         scheme, path, fragment = parts
         if scheme:
-            return link, ""
+            return encoded(link), ""
         if not path:
             goal, text = page, doc
         else:
@@ -438,8 +422,7 @@ class Docs:
             path = self._pictures.get(_inside(doc.source, src) or "")
             return None if path is None else file(path)
 
-        env: dict[str, Any] = {"link": link, "picture": picture}
-        return str(_PARSER.renderer.render(list(doc.tokens), _PARSER.options, env))
+        return doc.html(link, picture)
 
 
 def _inside(source: str, target: str) -> str | None:

@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from markdown_it import __version__ as parser_version
+from pyromark import __version__ as parser_version
 
-from touchstone import docs
+from touchstone import docs, markdown
 from touchstone.docs import Doc, Docs, Parsed, Picture
 from touchstone.errors import TouchstoneError
 from touchstone.output import STATE_DIR
@@ -28,8 +28,8 @@ PICTURES: Final = {".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".svg"}
 
 def code_stamp() -> str:
     """Changes with what reads the texts: then nothing that was found in them counts any more."""
-    stat = Path(str(docs.__file__)).stat()
-    return f"{parser_version}|{stat.st_size}|{stat.st_mtime_ns}"
+    stats = (Path(str(module.__file__)).stat() for module in (docs, markdown))
+    return "|".join([parser_version, *(f"{stat.st_size}|{stat.st_mtime_ns}" for stat in stats)])
 
 
 class DocsFolder:

@@ -132,6 +132,12 @@ def _ordinary(reference: str) -> bool:
 
 # -- writing
 
+
+def encoded(url: str) -> str:
+    """An address as an attribute may hold it: what no address may hold becomes %XX."""
+    return quote(url, safe=_IN_URLS)
+
+
 _NESTING: Final = frozenset({"BlockQuote", "List", "Emphasis", "Strong", "Strikethrough"})
 _OPEN: Final = {
     "Paragraph": "<p>",
@@ -215,7 +221,7 @@ class Writer:
 
     def link(self, target: str) -> str | None:
         """The address for a link; None makes it its words."""
-        return quote(target, safe=_IN_URLS) if _SAFE_LINK.match(target) else None
+        return encoded(target) if _SAFE_LINK.match(target) else None
 
     def picture(self, source: str, words: str) -> str:
         """What stands for a picture; `words` are its alternative text, escaped also for attributes."""
