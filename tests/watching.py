@@ -20,7 +20,7 @@ import psutil
 def ask(url: str, method: str = "GET", host: str | None = None) -> tuple[int, dict[str, str], bytes]:
     """One request, no redirect followed; raises OSError if nobody answers."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=10)
+    connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=60)
     try:
         connection.request(method, parts.path, headers={} if host is None else {"Host": host})
         response = connection.getresponse()

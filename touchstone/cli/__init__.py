@@ -87,7 +87,7 @@ def _run() -> int:
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        click.echo("stopped; what was measured is kept", err=True)
+        click.echo("stopped; what was written so far is kept", err=True)
         return 130
     except TouchstoneError as error:
         from touchstone.cli.common import note
