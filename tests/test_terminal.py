@@ -79,6 +79,7 @@ def test_a_bar_on_a_terminal_and_a_summary_on_stdout(cli: Cli, endpoint: StandIn
 
     code, out, seen = at_terminal(cli, "judge")
     assert code == 0 and "verdicts" in seen and "mean " in seen and "red flags" in seen and "unscored" in seen
+    assert "now each model as a whole" in seen  # the bar is full, but the reports take their time
     head, *rows = out.splitlines()[1:]
     assert head.split() == [
         "recommendation",

@@ -147,12 +147,18 @@ def run_judge(
 
     with display("verdicts") as shown:
         tally = _Tally()
+        planned: list[Plan] = []
         again: list[str] = []
         askable: set[Key] = set()
         missed: set[Key] = set()
 
+        def tell_of_reports() -> None:
+            if tally.count == planned[0].total and planned[0].report_todo:
+                shown.busy("every answer is judged; now each model as a whole")
+
         def started(bundle: Path, plan: Plan) -> None:
             opened(bundle)
+            planned.append(plan)
             again.append(command("touchstone", "judge", "--bundle", bundle, *options))
             askable.update(item.answer.key for item in plan.todo if item.answer.judgeable)
             for verdict in plan.prior.values():
@@ -160,6 +166,7 @@ def run_judge(
             shown.begin(plan.total, len(plan.prior))
             before = f", {len(plan.prior)} judged before" if plan.prior else ""
             shown.note(f"{bundle}: {plan.total} answers{before}, judge {request.model}")
+            tell_of_reports()
 
         def judged(verdict: Verdict) -> None:
             tally.add(verdict)
@@ -169,6 +176,7 @@ def run_judge(
             line = f"{verdict.model} {verdict.variant} {verdict.prompt_id}  {_result(verdict)}{flag}"
             shown.busy(f"{verdict.model} · {verdict.variant}")
             shown.step(line, facts=tally.facts, quiet=not (flag or verdict.unscored))
+            tell_of_reports()
 
         def reported(report: Report) -> None:
             scores = ", ".join(f"{name} {score or '-'}" for name, score in report.dim_scores.items())
@@ -207,6 +215,10 @@ class _Tally:
             self._scored += 1
             self._sum += verdict.score
             self._flags += bool(verdict.red_flag)
+
+    @property
+    def count(self) -> int:
+        return self._scored + self._unscored
 
     @property
     def facts(self) -> str:
