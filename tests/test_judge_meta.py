@@ -718,6 +718,14 @@ def test_responses_come_from_files_and_from_standard_input(cli: Cli) -> None:
     assert row is not None and row.pairs == 6 and row.reference == "Strong, 2026-12-01"
 
 
+def test_a_reply_under_any_name_is_checked_as_a_form(cli: Cli) -> None:
+    reply = cli.home / "reply.md"
+    reply.write_text(f"Here:\n```yaml\n{as_yaml(FILLED)}```\n", encoding="utf-8")
+    assert "nothing wrong" in cli("check", "reply.md").err
+    reply.write_text(as_yaml(FILLED).replace("hilfreich: 4", "hilfreich: 7"), encoding="utf-8")
+    assert "cells[0].fresh_scores.dimensions.hilfreich must be" in cli("check", "reply.md", code=1).out
+
+
 @pytest.mark.parametrize(
     ("args", "says", "code"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,9 @@ from touchstone.store.bundles import ARTIFACTS, LOGS, is_bundle, read_document
 from touchstone.store.lines import LogTail
 
 Parse = Callable[[bytes], object]
+
+_FORM: Final = re.compile(rb"""^\s*["']?fresh_scores["']?\s*:""", re.MULTILINE)
+"""An answer form, whatever it is called and whatever a chat put around it."""
 
 _LINES: Final[dict[str, Parse]] = {
     "answers.jsonl": lambda data: parse_model(Answer, data),
@@ -63,6 +67,8 @@ def check_file(path: Path) -> list[str]:
     data = read_document(path)
     if data is None:
         return [str(Issue(str(path), None, "is no ordinary file, or a link; name the file itself"))]
+    if parse is parse_pack and _FORM.search(data):
+        parse = parse_meta_response
     try:
         parse(data, str(path))
     except InputError as error:
