@@ -128,6 +128,11 @@ def test_nobody_listens() -> None:
     assert told.slept == [1.0, 2.0]
 
 
+def test_a_name_that_nobody_has_is_told_without_numbers() -> None:
+    told = ask(None, url=lambda server: "http://nobody.invalid/v1", retries=0)
+    assert "nobody answers at http://nobody.invalid/v1" in told.useless and "Errno" not in told.useless
+
+
 def test_server_that_dies_and_comes_back_is_waited_for() -> None:
     async def run(server: StandIn) -> Reply:
         pauses = iter([lambda: None, server.start])

@@ -10,6 +10,7 @@ cookies, so its transport is all that is needed of it, at three quarters of the 
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -274,7 +275,7 @@ class Endpoint:
         raise ChatFailure("connection", "the connection pool sticks")
 
     def _reason(self, error: httpx.HTTPError) -> str:
-        text = one_line(self._address.hide(str(error)), 150)
+        text = re.sub(r"^\[Errno -?\d+\] ", "", one_line(self._address.hide(str(error)), 150))
         if "SSL" in text or "TLS" in text or "certificate" in text:
             return f"TLS failed: {text}; http:// instead of https://, or an unknown certificate"
         return "connection refused" if text == "All connection attempts failed" else text or type(error).__name__
