@@ -293,8 +293,8 @@ def test_the_command_that_asks_again_is_named_and_does(desk: Desk, endpoint: Sta
     endpoint.script = in_turn(say("four"), then=Brain())
     desk.configure(endpoint)
     (desk.cli.home / "j.yaml").write_text(f"{{endpoint: '{endpoint.url}', model: stand-in}}", encoding="utf-8")
-    again = ["judge", "--bundle", str(desk.bundle), "--judge-config", "j.yaml"]
-    done = desk.judge("--bundle", str(desk.bundle), "--judge-config", "j.yaml")
+    again = ["judge", "--bundle", str(desk.bundle), "--judge-config", "j.yaml", "--config", "touchstone.yaml"]
+    done = desk.cli(*again)
     assert f"the judge failed on 1 of the answers; to ask for these again: touchstone {' '.join(again)}" in done.err
     assert "to ask for these again" not in desk.cli(*again).err
     assert not [verdict for verdict in desk.verdicts() if verdict["unscored"]]

@@ -103,6 +103,7 @@ def judge(
         request = replace(request, shard=shard, rounds=repeat_judge or 0, sample=sample or 0)
         options: list[object] = [] if judge_config is None else ["--judge-config", judge_config]
         options += [] if shard is None else ["--shard", shard]
+        options += [] if config is None else ["--config", config]
         outcome = run_judge(request, page.open, options)
         page.settle()
         conclude(outcome, shard)
