@@ -215,6 +215,7 @@ def test_many_contradictions_are_counted(tmp_path: Path) -> None:
     two = bundle(tmp_path / "b", answers=[answer(f"q{n}", "else") for n in range(50)])
     with pytest.raises(BundleError) as caught:
         merge([one, two], "both")
+    assert str(caught.value).endswith("\nleave one of them out, or delete from it the lines that shall not count")
     assert "and 30 more" in str(caught.value) and str(caught.value).count("differ in answer") == 20
 
 

@@ -293,7 +293,9 @@ class _Merging:
         if clashes:
             more = [f"and {len(clashes) - MOST_NAMED} more"] if len(clashes) > MOST_NAMED else []
             lines = ["the bundles contradict each other, so nothing was made:", *clashes[:MOST_NAMED], *more]
-            raise BundleError("\n  ".join(lines))
+            raise BundleError(
+                "\n  ".join(lines) + "\nleave one of them out, or delete from it the lines that shall not count"
+            )
 
     def _refuse_judges(self) -> None:
         """One judge, one prompt: null counts as unchanged, as it does everywhere."""
