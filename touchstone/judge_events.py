@@ -350,6 +350,13 @@ class JudgeFold:
         mark, flag, ts, at = table.mark[number], table.flag[number], table.ts[number], table.at[number]
         return Seen(number, mark, flag, ts, at, table is self._full, table.digest[number])
 
+    def digest(self, number: int) -> int:
+        """What stands for the line of the key's verdict; 0 for a key without one."""
+        for table in (self._full, self._events):
+            if table.has(number):
+                return table.digest[number]
+        return 0
+
     def newest(self) -> list[Seen]:
         """The newest verdicts, at most NEWEST, newest first; those without a time come last."""
         self._order()

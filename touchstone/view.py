@@ -127,14 +127,8 @@ class BundleView:
 
     def marks(self, numbers: Iterable[int], *, answers: bool = False) -> str:
         """Stands for the verdicts (with `answers`: the answers too) on these keys: while it stays, so do their rows."""
-        rows = [
-            (
-                self.keys.slot(number),
-                0 if (seen := self.judge.seen(number)) is None else seen.digest,
-                self.eval.digest(number) if answers else 0,
-            )
-            for number in numbers
-        ]
+        slot, verdict, answer = self.keys.slot, self.judge.digest, self.eval.digest
+        rows = [(slot(number), verdict(number), answer(number) if answers else 0) for number in numbers]
         return hash64(repr(rows))
 
     @cached_property

@@ -26,10 +26,13 @@ def plan(site: Site) -> Iterator[Page]:
 
 
 def grown(site: Site, bundle: BundleView) -> Iterator[Page]:
-    """The pages that hold what was touched; the page before may have got a neighbour."""
+    """The pages that hold what was touched."""
     if bundle.judge.done:
-        touched = {verdict_page(bundle, number) for number in bundle.touched or () if bundle.judge.seen(number)}
-        for number in sorted(touched | {number - 1 for number in touched if number > 1}):
+        touched = {verdict_page(bundle, number) for number in bundle.touched or () if bundle.judge.digest(number)}
+        if bundle.keys.strays:
+            # Their pages come with them; the one before has got a neighbour.
+            touched |= {number - 1 for number in touched if number > 1}
+        for number in sorted(touched):
             yield _page(site, bundle, number)
 
 
