@@ -32,7 +32,9 @@ def drawn(home: Path, scores: dict[tuple[str, str], int | None], models: int = 2
         ({("m0", "kind"): 1, ("m1", "kind"): 4}, "The variants help some and harm others"),
     ],
 )
-def test_the_title_says_what_the_variants_do(tmp_path: Path, scores: dict[tuple[str, str], int | None], title: str) -> None:
+def test_the_title_says_what_the_variants_do(
+    tmp_path: Path, scores: dict[tuple[str, str], int | None], title: str
+) -> None:
     found = drawn(tmp_path, scores)
     assert found is not None and found["title"] == title
 
