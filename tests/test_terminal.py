@@ -60,7 +60,7 @@ def flagging(request: Request) -> Action:
     """One question fails."""
     if request.is_chat and "Question 1?" in request.text_of("user") and request.json.get("max_tokens") == 50:
         return openai_error(400, "no [bold]such[/bold] luck \x1b]0;owned\x07")
-    return Brain(delay_s=0.02)(request)
+    return Brain(delay_s=0.15)(request)  # long enough for the bar to be drawn while each model answers
 
 
 @posix
