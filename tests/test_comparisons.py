@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.making import PACK, make_bundle, write_lines
@@ -307,6 +307,7 @@ def test_the_plot_needs_two_cells_with_both_figures() -> None:
     assert (better["name"], better["quality"], better["latency"]) == ("a", "80%", "1.0\u00a0s")
 
 
+@example([(20.0, 0.0), (20.0, 5e-324)])
 @given(st.lists(st.tuples(st.floats(20, 100), st.floats(0, 1e7)), min_size=2, max_size=30))
 def test_every_name_in_the_plot_has_room(cells: list[tuple[float, float]]) -> None:
     plot = speed_plot([rated(f"model {n} {'x' * n}", *cell) for n, cell in enumerate(cells)], WORDS)

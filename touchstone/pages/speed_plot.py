@@ -61,7 +61,8 @@ def speed_plot(rows: Sequence[Mapping[str, Any]], words: Words) -> dict[str, Any
 
 def _round_up(seconds: float) -> float:
     """The next figure with one digit that is not 0, for the end of the axis."""
-    if seconds <= 0:
+    if seconds < 1e-6:
+        # Nobody measures less, and below the smallest normal floats there are no steps.
         return 1.0
     step = 10.0 ** math.floor(math.log10(seconds))
     return next(step * factor for factor in (1, 2, 3, 4, 5, 6, 8, 10) if step * factor >= seconds * (1 - 1e-9))
