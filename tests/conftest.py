@@ -13,7 +13,7 @@ from hypothesis import settings
 
 from tests.standin import Brain, StandIn
 
-# A busy machine is no fault. The same inputs every time: chance is for `make fuzz`, a red build must be somebody's doing.
+# A busy machine is no fault. The same inputs every time: chance is for `make fuzz`; a red build is somebody's doing.
 settings.register_profile("touchstone", deadline=None, derandomize=True)
 settings.load_profile("touchstone")
 
