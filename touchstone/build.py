@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from touchstone import making, pages, summary
-from touchstone.bundle import LOGS, BundleState, pack_in
+from touchstone.bundle import BundleState, pack_in
 from touchstone.docs import Docs
 from touchstone.docs_files import DocsFolder
 from touchstone.errors import TouchstoneError
@@ -26,7 +26,7 @@ from touchstone.output import Kept, Output
 from touchstone.publishing import Publish, withhold
 from touchstone.render import Renderer
 from touchstone.site import Place, Site, age
-from touchstone.store.bundles import Found, find_bundles, signature
+from touchstone.store.bundles import LOGS, Found, find_bundles, signature
 from touchstone.view import BundleView
 
 KEPT_STATES: Final = 8

@@ -23,7 +23,7 @@ from touchstone.judge_events import JudgeFold, VerdictEvent
 from touchstone.keys import KeyIndex
 from touchstone.load import LoadFold, read_resources
 from touchstone.self_consistency import summary
-from touchstone.store.bundles import Found, read_document
+from touchstone.store.bundles import LOGS, Found, read_document
 from touchstone.store.lines import Line, LogTail, read_many
 from touchstone.view import BundleView, Problems
 
@@ -32,16 +32,6 @@ KEPT_TEXTS: Final = 1024
 K = TypeVar("K", bound=Keyed)
 Feed = Callable[[bytes, Line, int], None]
 """Takes a line's bytes, where it stood, and 64 bits that stand for its content."""
-
-LOGS: Final = (
-    "answers.jsonl",
-    "judgements.jsonl",
-    "judge_events.jsonl",
-    "reports.jsonl",
-    "events.jsonl",
-    "resources.jsonl",
-    "self_consistency.jsonl",
-)
 
 
 class BundleState:
