@@ -13,9 +13,11 @@ from hypothesis import settings
 
 from tests.standin import Brain, StandIn
 
-# A busy machine is no fault. The same inputs every time: chance is for `make fuzz`; a red build is somebody's doing.
+# A busy machine is no fault. A red build is somebody's doing, so the inputs are the same every time; to look for new
+# ones: HYPOTHESIS_PROFILE=random make test
 settings.register_profile("touchstone", deadline=None, derandomize=True)
-settings.load_profile("touchstone")
+settings.register_profile("random", deadline=None)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "touchstone"))
 
 ROOT = Path(__file__).parent.parent
 
