@@ -171,6 +171,17 @@ def test_a_replacement_takes_the_place_of_a_link_and_leaves_its_target(tmp_path:
     assert not (tmp_path / "link").is_symlink()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_a_link_where_a_replacement_is_written_first_is_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    # Whose number the next process has, a stranger can guess: a bundle may hold such a link for each.
+    (tmp_path / f".scorecard.md.{os.getpid()}.tmp").symlink_to(outside)
+    replace_file(tmp_path / "scorecard.md", b"ours")
+    assert outside.read_text() == "mine" and (tmp_path / "scorecard.md").read_bytes() == b"ours"
+    assert not (tmp_path / "scorecard.md").is_symlink() and len(list(tmp_path.iterdir())) == 2
+
+
 SWAPPER = """
 import sys
 from pathlib import Path

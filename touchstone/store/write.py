@@ -59,11 +59,21 @@ def retry_locked(action: Callable[[], T]) -> T:
     raise AssertionError("unreachable")
 
 
+def _fresh(path: Path) -> int:
+    """A new file, open for writing, in place of what stood there: never the target of a link that a stranger laid."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+    try:
+        return os.open(path, flags, 0o666)
+    except FileExistsError:
+        path.unlink()
+        return os.open(path, flags, 0o666)
+
+
 def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
     """`path` holds `data` afterwards, or what it held before. Raises OSError."""
     beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
     try:
-        with beside.open("wb") as file:
+        with os.fdopen(_fresh(beside), "wb") as file:
             file.write(data)
             if sync:
                 file.flush()
