@@ -20,6 +20,7 @@ lint: $(VENV)/.dev
 unit: $(VENV)/.dev
 	$(PYTHON) tools/llm_server.py --install-only
 	$(BIN)/python tools/browser.py --install-only
+	$(BIN)/python tools/htmlcheck.py --install-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
 
 # How fast everything is, beside floor programs; `make bench ARGS="--only startup"`. Half an hour on two cores.
@@ -52,4 +53,4 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .llm .bench .fuzz .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) .llm .bench .fuzz .htmlcheck .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

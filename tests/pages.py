@@ -38,7 +38,7 @@ class Html:
             if not element.attrib.get("src", "").endswith(ours) or (element.text or "").strip()
         ]
         odd = [element for element in self.root.iter() if element.tag in never]
-        forms = [form for form in self.all("form") if form.attrib.get("role") != "search" or "action" in form.attrib]
+        forms = self.all("form")
         return [f"{element.tag} {element.attrib}" for element in [*scripts, *forms, *odd]]
 
     @property

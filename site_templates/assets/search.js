@@ -164,6 +164,5 @@
     select.addEventListener("pointerdown", prepare);
     select.addEventListener("change", search);
   }
-  form.addEventListener("submit", (event) => { event.preventDefault(); search(); });
   form.hidden = false;
 })();

@@ -17,7 +17,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere}
 """
 """The site's own style may be what is missing."""
 _PAGE: Final = """\
-<!doctype html>
+<!DOCTYPE html>
 <html lang="{lang}" data-fault>
 <head>
 <meta charset="utf-8">
