@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from touchstone.publishing import Publish
+from touchstone.store.address import Address
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,8 @@ class Options:
 
     runs: Path
     out: Path
+    remote: Address | None = None
+    """Where the runs come from, if not from here; `runs` is then the folder that mirrors them."""
     langs: tuple[str, ...] = ("en",)
     base_url: str | None = None
     timezone: str | None = None
@@ -26,5 +29,7 @@ class Options:
     max_bytes: int = 900_000_000
     """What the pages of all runs may weigh; the oldest runs keep their result alone where it is more."""
     force: bool = False
+    scheduler: str | None = None
+    """Address of a Dask scheduler whose workers make the pages."""
     state_home: Path = field(default_factory=Path.cwd)
     """The folder whose `.touchstone/` holds the state between builds."""

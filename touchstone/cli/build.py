@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from touchstone.cli.common import Settings, config_option, load_settings, note, runs_option
+from touchstone.cli.common import Settings, config_option, fetched, load_settings, note, source_option
 
 if TYPE_CHECKING:
     from touchstone.build import Built
     from touchstone.options import Options
+    from touchstone.store.address import Address
 
 
 @click.command()
-@runs_option
+@source_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the site.  [default: public]")
 @click.option("--base-url", help="Where the site will be published; adds feed.xml and sitemap.xml.")
 @click.option("--lang", help="Languages, the first one at the site's root: en, de or en,de.  [default: en]")
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--force", is_flag=True, help="Build into a folder that holds other files too; those stay.")
 @config_option
 def build(
-    runs: Path | None,
+    runs: Path | Address | None,
     out: Path | None,
     base_url: str | None,
     lang: str | None,
@@ -66,6 +67,8 @@ def build(
         from touchstone.publishing import CAREFUL
 
         options = replace(options, publish=options.publish.and_only(CAREFUL))
+    if options.remote is not None:
+        fetched(options.remote, options.state_home)
     if target == "obsidian":
         _build_notes(options, named=out is not None)
     else:
@@ -102,16 +105,23 @@ def _build_notes(options: Options, named: bool) -> None:
     report(build_notes(options), options.out, f"{INDEX}.md")
 
 
-def build_options(settings: Settings, runs: Path | None = None, out: Path | None = None) -> Options:
-    """Options from the config, with what was given on the command line on top."""
+def build_options(settings: Settings, runs: Path | Address | None = None, out: Path | None = None) -> Options:
+    """Options from the config, with what was given on the command line on top. Raises InputError."""
     from touchstone.options import Options
     from touchstone.publishing import Publish
 
     chosen = settings.config.publish.model_dump()
     noindex = chosen.pop("noindex")
+    source = runs or settings.source
+    remote = None
+    if not isinstance(source, Path):
+        from touchstone.store.remote import Mirror
+
+        remote, source = source, Mirror(source, settings.home / ".touchstone").folder
     return Options(
-        runs=runs or settings.runs,
+        runs=source,
         out=out or settings.out,
+        remote=remote,
         langs=tuple(settings.config.lang),
         timezone=settings.config.timezone,
         publish=Publish(**chosen),

@@ -13,6 +13,7 @@ import click
 if TYPE_CHECKING:
     from touchstone.contracts.config import Config
     from touchstone.monitor import Monitor, ViewName
+    from touchstone.store.address import Address
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -33,7 +34,21 @@ class Settings:
 
     @property
     def runs(self) -> Path:
-        return self.path(self.config.runs)
+        """The folder that runs are written to. Raises TouchstoneError where they can only be read."""
+        source = self.source
+        if isinstance(source, Path):
+            return source
+        from touchstone.errors import BundleError
+
+        raise BundleError(f"{source}: {READ_ONLY.format(copy=source.copy)}")
+
+    @property
+    def source(self) -> Path | Address:
+        """Where runs are read: a folder, or an address elsewhere. Raises InputError."""
+        from touchstone.store.address import is_remote, parse_address
+
+        text = self.config.runs
+        return parse_address(text, "runs") if is_remote(text) else self.path(text)
 
     @property
     def out(self) -> Path:
@@ -49,10 +64,54 @@ def config_option(command: F) -> F:
     )(command)
 
 
+READ_ONLY = "runs can be read there, but not written; name a local folder (a copy is made by: {copy})"
+
+
+class LocalPath(click.Path):
+    """A path of this machine, for commands that write there; an address elsewhere gets told so."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(path_type=Path, **how)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from touchstone.store.address import is_remote, parse_address
+
+        if isinstance(value, str) and is_remote(value):
+            address = parse_address(value, _name(param))
+            self.fail(f"{address}: {READ_ONLY.format(copy=address.copy)}", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class Source(click.Path):
+    """A path of this machine, or an address elsewhere, for commands that only read."""
+
+    def __init__(self, **how: Any) -> None:
+        super().__init__(path_type=Path, **how)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from touchstone.store.address import is_remote, parse_address
+
+        if isinstance(value, str) and is_remote(value):
+            return parse_address(value, _name(param))
+        return super().convert(value, param, ctx)
+
+
+def _name(param: click.Parameter | None) -> str:
+    return "address" if param is None else param.opts[0]
+
+
 def runs_option(command: F) -> F:
-    """Adds `--runs`."""
+    """Adds `--runs`: where runs are written."""
+    return click.option("--runs", type=LocalPath(file_okay=False), help="Folder of the runs.  [default: runs]")(command)
+
+
+def source_option(command: F) -> F:
+    """Adds `--runs`: where runs are read, which may be elsewhere."""
     return click.option(
-        "--runs", type=click.Path(path_type=Path, file_okay=False), help="Folder of the runs.  [default: runs]"
+        "--runs",
+        type=Source(file_okay=False),
+        metavar="DIR|URL",
+        help="Folder of the runs, or an address like s3://bucket/runs.  [default: runs]",
     )(command)
 
 
@@ -115,6 +174,16 @@ def the_bundle(named: Path | None, settings: Settings) -> Path:
     bundle = newest_bundle(settings.runs)
     note(f"the newest run: {bundle}")
     return bundle
+
+
+def fetched(address: Address, home: Path) -> Path:
+    """The runs at an address elsewhere, as a folder that was brought up to date. Raises TouchstoneError."""
+    from touchstone.store.remote import Mirror
+
+    mirror = Mirror(address, home / ".touchstone")
+    for line in mirror.pull(note).notes:
+        note(line)
+    return mirror.folder
 
 
 def note(text: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from touchstone.cli.common import (
+    LocalPath,
     Settings,
     api_key,
     config_option,
@@ -33,9 +34,7 @@ if TYPE_CHECKING:
 @click.option("--variant", "variants", multiple=True, help="Only this variant of the pack; may be repeated.")
 @click.option("--repeats", type=click.IntRange(1, 1000), help="How often each question is asked.  [default: 1]")
 @runs_option
-@click.option(
-    "--resume", type=click.Path(path_type=Path, file_okay=False), help="Go on with an interrupted run in this folder."
-)
+@click.option("--resume", type=LocalPath(file_okay=False), help="Go on with an interrupted run in this folder.")
 @click.option("--events", is_flag=True, help="Also write events.jsonl and resources.jsonl, the machine's load.")
 @web_options
 @config_option

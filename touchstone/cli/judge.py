@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from touchstone.cli.common import (
+    LocalPath,
     Settings,
     api_key,
     config_option,
@@ -44,7 +45,7 @@ def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shar
 
 
 @click.command()
-@click.option("--bundle", type=click.Path(path_type=Path), help="The run to judge.  [default: the newest]")
+@click.option("--bundle", type=LocalPath(), help="The run to judge.  [default: the newest]")
 @click.option(
     "--judge-config",
     type=click.Path(path_type=Path, exists=True, dir_okay=False),

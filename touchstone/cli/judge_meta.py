@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from touchstone.cli.common import config_option, load_settings, note, the_bundle
+from touchstone.cli.common import LocalPath, config_option, load_settings, note, the_bundle
 
 
 @click.group("judge-meta")
@@ -15,7 +15,7 @@ def judge_meta() -> None:
 
 
 @judge_meta.command()
-@click.argument("bundle", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
+@click.argument("bundle", required=False, metavar="[DIR]", type=LocalPath())
 @click.option(
     "--max-tokens", type=click.IntRange(min=1), metavar="N", help="Split the request into parts of about N tokens each."
 )
@@ -40,7 +40,7 @@ def export(bundle: Path | None, max_tokens: int | None, config: Path | None) -> 
 
 
 @judge_meta.command()
-@click.argument("bundle", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
+@click.argument("bundle", required=False, metavar="[DIR]", type=LocalPath())
 @click.option(
     "--response",
     "responses",

@@ -6,13 +6,11 @@ from pathlib import Path
 
 import click
 
-from touchstone.cli.common import note
+from touchstone.cli.common import LocalPath, note
 
 
 @click.command()
-@click.argument(
-    "folders", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
+@click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=LocalPath(exists=True, file_okay=False))
 @click.option("--into", metavar="NAME", required=True, help="Name of the new run, which is made beside the first one.")
 def merge(folders: tuple[Path, ...], into: str) -> None:
     """Join runs of one pack: parts that were judged apart, or models that were asked apart."""

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from touchstone.cli.common import config_option, load_settings, the_bundle
+from touchstone.cli.common import LocalPath, config_option, load_settings, the_bundle
 
 
 @click.command()
-@click.argument("bundle", required=False, metavar="[DIR]", type=click.Path(path_type=Path))
+@click.argument("bundle", required=False, metavar="[DIR]", type=LocalPath())
 @config_option
 def scorecard(bundle: Path | None, config: Path | None) -> None:
     """Write scorecard.md again, from the verdicts and reports that are there."""

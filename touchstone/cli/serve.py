@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from touchstone.cli.build import build_options
-from touchstone.cli.common import CONFIG_NAME, config_option, load_settings, note, runs_option
+from touchstone.cli.common import CONFIG_NAME, config_option, load_settings, note, source_option
 
 if TYPE_CHECKING:
     from touchstone.options import Options
+    from touchstone.store.address import Address
 
 
 @click.command()
-@runs_option
+@source_option
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the site.  [default: public]")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--allow-host", "allow", multiple=True, metavar="NAME", help="A host name that may be used for us.")
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 @click.option("--no-open", is_flag=True, help="Do not open the browser.")
 @config_option
 def serve(
-    runs: Path | None,
+    runs: Path | Address | None,
     out: Path | None,
     host: str,
     allow: tuple[str, ...],
