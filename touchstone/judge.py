@@ -142,11 +142,11 @@ def refuse_other_judge(
 
 @dataclass(frozen=True)
 class Callbacks:
-    """Where results go. All default to nowhere, so that each can be added alone."""
+    """Where results go; a slot is free again once its result has been taken."""
 
-    on_verdict: Callable[[Verdict], None] = lambda verdict: None
-    on_report: Callable[[Report], None] = lambda report: None
-    on_repeat: Callable[[RepeatedVerdict], None] = lambda verdict: None
+    on_verdict: Callable[[Verdict], Awaitable[None]]
+    on_report: Callable[[Report], Awaitable[None]]
+    on_repeat: Callable[[RepeatedVerdict], Awaitable[None]]
 
 
 async def in_slots(jobs: Iterator[Job], slots: int, sign: StopSign) -> None:
@@ -200,9 +200,9 @@ class Judging:
     ask: Ask
     clock: Callable[[], float]
     """Seconds since the epoch."""
+    callbacks: Callbacks
     context_tokens: int | None = None
     """What the judge's context holds; None if the server does not tell."""
-    callbacks: Callbacks = field(default_factory=Callbacks)
     slots: int = 1
     """Questions under way at once."""
     sign: StopSign = field(default_factory=StopSign)
@@ -214,10 +214,10 @@ class Judging:
         """
 
         async def judge(item: Numbered) -> None:
-            self.callbacks.on_verdict(await self.verdict(item))
+            await self.callbacks.on_verdict(await self.verdict(item))
 
         async def look_at(cell: Cell) -> None:
-            self.callbacks.on_report(await self.report(cell, plan.cells[cell]))
+            await self.callbacks.on_report(await self.report(cell, plan.cells[cell]))
 
         reports = plan.report_todo
         jobs = chain((partial(judge, item) for item in plan.todo), (partial(look_at, cell) for cell in reports))
@@ -228,7 +228,7 @@ class Judging:
 
         async def judge(item: Numbered, number: int) -> None:
             verdict = await self.verdict(item)
-            self.callbacks.on_repeat(RepeatedVerdict(**verdict.model_dump(), round=number))
+            await self.callbacks.on_repeat(RepeatedVerdict(**verdict.model_dump(), round=number))
 
         jobs = (partial(judge, item, number) for item, number in rounds)
         await in_slots(jobs, min(self.slots, len(rounds)), self.sign)

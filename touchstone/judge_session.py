@@ -40,6 +40,7 @@ from touchstone.self_consistency import Consistency, summary
 from touchstone.shards import Shard, sample
 from touchstone.slugs import is_plain
 from touchstone.store.bundles import is_bundle, read_document
+from touchstone.store.commit import GroupCommit
 from touchstone.store.lines import LogTail
 from touchstone.store.lock import exclusive
 from touchstone.store.write import JsonlWriter, machine_error, replace_file, retry_locked, save
@@ -379,6 +380,7 @@ class _Run:
 
     def __post_init__(self) -> None:
         self.state = open_bundle(self.bundle)
+        self.slots = self.request.config.concurrency * len(self.request.endpoints)
 
     async def run(self) -> None:
         """All of it. What is left undone because of the sign is no error: the caller knows of it."""
@@ -399,6 +401,7 @@ class _Run:
     async def _judge(self) -> None:
         with self.files:
             self.judgements = self._writer("judgements.jsonl", sync=True, cut_half=True)
+            self.verdicts = GroupCommit(self.judgements, self.slots)
             self.reports = None if self.request.shard else self._writer("reports.jsonl", sync=True, cut_half=True)
             self.channel = None
             if self.request.events:
@@ -451,7 +454,7 @@ class _Run:
             clock=self.clock,
             context_tokens=await self.sign.unless_set(pool.context_tokens(request.model)),
             callbacks=Callbacks(self._on_verdict, self._on_report, self._on_repeat),
-            slots=pool.slots,
+            slots=self.slots,
             sign=self.sign,
         )
         return self.judging
@@ -464,8 +467,8 @@ class _Run:
         if self.on_start is not None:
             self.on_start(self.plan.total, prior)
 
-    def _on_verdict(self, verdict: Verdict) -> None:
-        self.judgements.append(verdict)
+    async def _on_verdict(self, verdict: Verdict) -> None:
+        await self.verdicts.append(verdict)
         self.asked += 1
         if self.channel is not None:
             self.channel.on_verdict(verdict)
@@ -473,13 +476,13 @@ class _Run:
             self.on_verdict(verdict)
         self.progress.verdict(verdict)
 
-    def _on_report(self, report: Report) -> None:
+    async def _on_report(self, report: Report) -> None:
         assert self.reports is not None, "a shard has no reports to do"
         self.reports.append(report)
         self.progress.report(report)
 
-    def _on_repeat(self, verdict: RepeatedVerdict) -> None:
-        self.repeats.append(verdict)
+    async def _on_repeat(self, verdict: RepeatedVerdict) -> None:
+        await self.repeats.append(verdict)
         self.progress.repeated(verdict)
 
     def _tidy(self) -> None:
@@ -506,7 +509,8 @@ class _Run:
         rounds = self.content.rounds(self.request)
         if rounds:
             self.progress.note(f"judging again for self-consistency: {len(rounds)} calls")
-            with JsonlWriter(path, sync=True, cut_half=True) as self.repeats:
+            with JsonlWriter(path, sync=True, cut_half=True) as log:
+                self.repeats = GroupCommit(log, self.slots)
                 await (await self._judge_of()).repeat(rounds)
             keys = dict.fromkeys(item.answer.key for item in self.content.answers)
             order = [(key, number) for key in keys for number in range(1, self.request.rounds + 1)]

@@ -96,15 +96,18 @@ class Endpoint:
         self._transport: httpx.AsyncHTTPTransport | None = None
         self._retired: list[httpx.AsyncHTTPTransport] = []
         self._timeouts = httpx.Timeout(None, connect=CONNECT_TIMEOUT_S, pool=POOL_TIMEOUT_S).as_dict()
-        self._headers = {
-            "accept": "text/event-stream, application/json",
-            "accept-encoding": "identity",  # a few bytes could otherwise unfold into gigabytes
-            "content-type": "application/json",
-            "user-agent": "touchstone",
-        }
+        self._headers = httpx.Headers(
+            {
+                "accept": "text/event-stream, application/json",
+                "accept-encoding": "identity",  # a few bytes could otherwise unfold into gigabytes
+                "content-type": "application/json",
+                "user-agent": "touchstone",
+            }
+        )
         if self._address.authorization:
             self._headers["authorization"] = self._address.authorization
         self._chat_url = self._address.base + "/chat/completions"
+        self._places: dict[str, httpx.URL] = {}
         self._habits: dict[str, Habits] = {}
         self._doubts = Doubts(self.context_tokens, self._note)
         self._noted: set[str] = set()
@@ -258,7 +261,7 @@ class Endpoint:
             try:
                 request = httpx.Request(
                     method,
-                    url + self._address.query,
+                    self._place(url),
                     headers=self._headers,
                     content=body,
                     extensions={"timeout": self._timeouts},
@@ -273,6 +276,12 @@ class Endpoint:
             except httpx.HTTPError as error:
                 raise ChatFailure("connection", self._reason(error)) from None
         raise ChatFailure("connection", "the connection pool sticks")
+
+    def _place(self, url: str) -> httpx.URL:
+        """Read once: there are few, and each is asked thousands of times. Raises httpx.InvalidURL."""
+        if (found := self._places.get(url)) is None:
+            found = self._places[url] = httpx.URL(url + self._address.query)
+        return found
 
     def _reason(self, error: httpx.HTTPError) -> str:
         text = re.sub(r"^\[Errno -?\d+\] ", "", one_line(self._address.hide(str(error)), 150))

@@ -1,8 +1,8 @@
 """What a server sent, read with a soft hand: a strange part becomes None, never an exception further in. Pure.
 
-The standard library's parser is used here and not `jsonsource`: a server may split an emoji into two lone surrogate
-halves that stand in two chunks, or write NaN into a field that nobody reads. Neither may cost an answer. What leaves
-this package is cleaned in `reply`.
+Not `jsonsource`, for what a strict parser refuses is read once more by the standard library's: a server may split an
+emoji into two lone surrogate halves that stand in two chunks, or write NaN into a field that nobody reads. Neither may
+cost an answer. What leaves this package is cleaned in `reply`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import json
 import math
 from typing import Any, Final
+
+from pydantic_core import from_json
 
 MAX_COUNT: Final = 2**53
 """A token count above this is nonsense, whatever the server says."""
@@ -23,6 +25,10 @@ class NotJson(ValueError):
 
 def loads(raw: bytes) -> Any:
     """Any JSON value; NaN and the infinities read as null. Raises NotJson."""
+    try:
+        return from_json(raw, allow_inf_nan=False)  # a third of the time, and there is a chunk for each token
+    except ValueError:
+        pass
     try:
         return _DECODER.decode(raw.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:

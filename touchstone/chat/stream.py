@@ -29,6 +29,8 @@ MAX_JSON_BYTES: Final = 16 * 1024 * 1024
 """Bytes of a reply that comes as one JSON object."""
 
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_FIGURES: Final = frozenset({"usage", "timings", "stats", "x_groq"})
+"""What few chunks hold, in whole or in the last one."""
 
 
 def texts_of(value: Any) -> tuple[str, str]:
@@ -151,13 +153,18 @@ class StreamParser:
     def _chunk(self, chunk: dict[str, Any], part: Literal["delta", "message"], now: float) -> None:
         if error := chunk.get("error") or (chunk.get("object") == "error" and chunk):
             raise classify_told(200, {}, told_of(error, self._hide))
-        self._model = self._model or as_text(chunk.get("model"))
+        if self._model is None:
+            self._model = as_text(chunk.get("model"))
+        if not _FIGURES.isdisjoint(chunk):
+            self._figures(chunk)
+        self._choices(chunk.get("choices"), part, now)
+
+    def _figures(self, chunk: dict[str, Any]) -> None:
         for name in ("usage", "timings", "stats"):
             if found := chunk.get(name):
                 self._extras[name] = as_dict(found) or self._extras.get(name, {})
         if (groq := chunk.get("x_groq")) and (hidden := as_dict(as_dict(groq).get("usage"))):
             self._extras["usage"] = hidden
-        self._choices(chunk.get("choices"), part, now)
 
     def _choices(self, choices: Any, part: str, now: float) -> None:
         for choice in choices if isinstance(choices, list) else []:
@@ -165,7 +172,8 @@ class StreamParser:
             if entry.get("index", 0) not in (0, None):
                 continue
             self._message(as_dict(entry.get(part)), now)
-            self._finish = finish_of(entry.get("finish_reason")) or self._finish
+            if finish := entry.get("finish_reason"):
+                self._finish = finish_of(finish) or self._finish
 
     def _message(self, message: dict[str, Any], now: float) -> None:
         content, thinking, refusal = message.get("content"), "", ""

@@ -118,6 +118,7 @@ class JsonlWriter:
         """`sync`: fsync each line. `cut_half`: cut a half last line that a crash left; else it is ended."""
         self.path = path
         self._sync = sync
+        self._unsynced = False
         try:
             refuse_link(path)
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
@@ -146,10 +147,27 @@ class JsonlWriter:
             os.lseek(self._file, self._end, os.SEEK_SET)
             raise
         self._end += len(data)
+        self._unsynced = self._sync
 
     def append(self, model: BaseModel) -> None:
         """One line, whole or not at all. Raises MachineError."""
         self._append(encode(model))
+
+    def append_unsynced(self, model: BaseModel) -> None:
+        """The same; where lines are synced, this one is by the next `sync` or by `close`. Raises MachineError."""
+        try:
+            self._write(encode(model))
+        except OSError as error:
+            raise machine_error(self.path, error) from error
+
+    def sync(self) -> None:
+        """Every line is on disk afterwards, if this log's lines are to be. Raises MachineError."""
+        try:
+            if self._unsynced:
+                self._unsynced = False
+                os.fsync(self._file)
+        except OSError as error:
+            raise machine_error(self.path, error) from error
 
     def append_line(self, data: bytes) -> None:
         """The same for a line that is encoded already, without its newline."""
@@ -158,13 +176,17 @@ class JsonlWriter:
     def _append(self, data: bytes) -> None:
         try:
             self._write(data)
-            if self._sync:
-                os.fsync(self._file)
         except OSError as error:
             raise machine_error(self.path, error) from error
+        self.sync()
 
     def close(self) -> None:
-        if self._file >= 0:
+        """Raises MachineError where lines cannot be synced; the file is closed all the same."""
+        if self._file < 0:
+            return
+        try:
+            self.sync()
+        finally:
             os.close(self._file)
             self._file = -1
 
@@ -174,4 +196,8 @@ class JsonlWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        try:
+            self.close()
+        except MachineError:
+            if error is None:  # else what went wrong first is what is told
+                raise
