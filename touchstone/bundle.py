@@ -16,7 +16,7 @@ from touchstone import events, judge_events
 from touchstone.contracts.lines import Answer, Cell, Keyed, RepeatedVerdict, Report, Verdict
 from touchstone.contracts.manifest import Manifest, parse_manifest
 from touchstone.contracts.pack import Pack, pack_sha, parse_pack
-from touchstone.errors import InputError, Issue
+from touchstone.errors import InputError, Issue, MachineError
 from touchstone.jsonsource import MAX_LINE_BYTES, Refused, parse_model
 from touchstone.judge_compare import TYPE, parse_frontmatter
 from touchstone.judge_events import JudgeFold, VerdictEvent
@@ -25,6 +25,7 @@ from touchstone.load import LoadFold, read_resources
 from touchstone.self_consistency import summary
 from touchstone.store.bundles import LOGS, Found, read_document
 from touchstone.store.lines import Line, LogTail, read_many
+from touchstone.store.write import machine_error
 from touchstone.view import BundleView, Problems
 
 KEPT_TEXTS: Final = 1024
@@ -42,6 +43,7 @@ class BundleState:
         self.found = found
         self._documents: list[bytes | None] = []
         self._unread: list[str] = []
+        self._failures: list[MachineError] = []
         self.path = found.path
         self._tails = {name: LogTail(self.path / name) for name in LOGS if name not in (*found.links, *omit)}
         self._rewinds = 0
@@ -69,6 +71,7 @@ class BundleState:
 
     def refresh(self) -> BundleView:
         """Reads what came since the last call. Raises OSError if the folder cannot be read."""
+        self._failures = []
         self._forget_replaced()
         feeds: dict[str, Feed] = {
             "answers.jsonl": self._feed_answer,
@@ -89,7 +92,23 @@ class BundleState:
                     self._feed(name, line, feeds[name])
             except OSError as error:
                 self._unread.append(f"{name} could not be read: {error.strerror or error}")
+                self._failures.append(machine_error(tail.path, error))
         return self._view(self._keys.take_touched())
+
+    def whole(self) -> BundleView:
+        """As `refresh`, for whoever writes down what it adds up to. Raises MachineError if anything was not read."""
+        try:
+            view = self.refresh()
+        except OSError as error:
+            raise machine_error(self.path, error) from error
+        for failure in self._failures:
+            raise failure
+        return view
+
+    @property
+    def settled(self) -> bool:
+        """Whether everything could be read since `refresh` began, texts included: else there may be more to show."""
+        return not self._failures
 
     def _forget_replaced(self) -> None:
         """A log that shrank or is another now: everything is read afresh, as keys and slots may have come from it."""
@@ -198,6 +217,7 @@ class BundleState:
             data = read_document(self.path / name)
         except OSError as error:
             notes.append(f"{name} could not be read: {error.strerror or error}")
+            self._failures.append(machine_error(self.path / name, error))
         self._documents.append(data)
         return data
 
@@ -263,7 +283,9 @@ class BundleState:
         path = self.path / name
         try:
             return read_many(path, places) if places and _ordinary(path) else {}
-        except OSError:
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                self._failures.append(machine_error(path, error))
             return {}
 
 

@@ -260,7 +260,7 @@ def _sibling(bundle: Path, name: str) -> Path:
 
 
 def _derived_from(bundle: Path) -> str | None:
-    manifest = open_bundle(bundle).refresh().manifest
+    manifest = open_bundle(bundle).whole().manifest
     return None if manifest is None else manifest.derived_from
 
 
@@ -496,7 +496,7 @@ class _Run:
 
     def _conclude(self) -> None:
         """Scorecard and master events, computed here, where the pack is."""
-        view = self.state.refresh()
+        view = self.state.whole()
         write_scorecard(self.bundle, view, datetime.fromtimestamp(self.clock(), UTC))
         if self.channel is not None:
             self.channel.masters(view)

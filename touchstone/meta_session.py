@@ -79,7 +79,7 @@ def export(bundle: Path, max_tokens: int | None = None) -> list[Written]:
 
 def _judged(bundle: Path) -> tuple[BundleView, Pack]:
     """The bundle, if there is a judge in it to be checked."""
-    view = open_bundle(bundle).refresh()
+    view = open_bundle(bundle).whole()
     if not view.reports:
         raise BundleError(
             f"{bundle}: there are no reports of a judge here, so there is nothing to check; run touchstone judge first:"

@@ -24,7 +24,7 @@ def scorecard(bundle: Path | None, config: Path | None) -> None:
     settings = load_settings(config)
     path = the_bundle(bundle, settings)
     with exclusive(path, "scorecard"):
-        view = open_bundle(path).refresh()
+        view = open_bundle(path).whole()
         if not view.judged:
             raise BundleError(f"{path}: nothing is judged here yet; run `touchstone judge --bundle {path}` first")
         if view.pack is None:
