@@ -10,7 +10,7 @@ import hashlib
 import os
 from collections import ChainMap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,7 @@ from touchstone.publishing import Publish, withhold
 from touchstone.render import Renderer
 from touchstone.site import Place, Site, age
 from touchstone.store.bundles import LOGS, Found, find_bundles, signature
+from touchstone.summary import Summary
 from touchstone.view import BundleView
 
 KEPT_STATES: Final = 8
@@ -114,8 +115,17 @@ class Run:
         """The run as the pages over all runs see it; None if that is no longer known."""
         if self.view is None and self.summary is not None:
             known = summary.load(self.summary)
-            self.view = None if known is None else withhold(summary.recall(known, pack_in(path)), publish)
+            if known is not None:
+                self.view = self.seen(known, path, publish)
         return self.view
+
+    def seen(self, known: Summary, path: Path, publish: Publish) -> BundleView:
+        """The view of a summary, with the pack as it is now; without one that cannot be read until the next build."""
+        try:
+            pack = pack_in(path)
+        except OSError:
+            pack, self.signature = None, ""
+        return withhold(summary.recall(known, pack), publish)
 
 
 class Builder:
@@ -236,6 +246,8 @@ class Builder:
         """Whether the output is what this would make."""
         if self._wide_for != self._sources(found, docs) or found.keys() != self._runs.keys():
             return False
+        if any(run.signature != found[name][1] for name, run in self._runs.items()):
+            return False
         files = [self._wide, *(run.kept for run in self._runs.values())]
         known = {path for kept in files for path in kept}
         return known == self.output.known and all(map(self._intact, files))
@@ -320,15 +332,10 @@ class Builder:
         for job, done in self._done(jobs, sum(found[job.found.name][2] for job in jobs), renderer, built):
             name, old = job.found.name, self._runs.get(job.found.name)
             full = done.tally.bytes if not job.place.reduced or old is None else old.full
-            self._runs[name] = Run(
-                found[name][1],
-                job.place,
-                done.notes,
-                summary.dump(done.summary),
-                done.kept,
-                full,
-                withhold(summary.recall(done.summary, pack_in(job.found.path)), self.options.publish),
-            )
+            stamp = found[name][1] if done.settled else ""
+            run = Run(stamp, job.place, done.notes, summary.dump(done.summary), done.kept, full)
+            run.view = run.seen(done.summary, job.found.path, self.options.publish)
+            self._runs[name] = run
             built.written += done.tally.written
             self.output.know(done.kept)
 
@@ -358,7 +365,8 @@ class Builder:
                 self._unreadable(built, job, error)
                 continue
             self._reach[job.found.path] = Reach.of(view)
-            yield job, making.make_run(job, view, settings, self.output, renderer)
+            done = making.make_run(job, view, settings, self.output, renderer)
+            yield job, done if self._state(job.found).settled else done.unsettled()
 
     def _unreadable(self, built: Built, job: Job, error: OSError) -> None:
         built.notes.append(f"{job.found.path}: not shown: {error.strerror or error}")
@@ -438,7 +446,7 @@ class Builder:
             after = write_all(grown, self.output, ChainMap(run.kept, self._wide), built)
             home = self._site.home(view)
             for path, kept in after.items():
-                (run.kept if home in path else self._wide)[path] = kept
+                (run.kept if home in path else self._wide)[path] = kept if state.settled else replace(kept, inputs=None)
             # Neither is what it was when the rest of the site was made.
             run.signature, self._wide_for = "", ""
         return built

@@ -326,11 +326,8 @@ def _document_problems(issues: Iterable[Issue]) -> Problems:
 
 
 def pack_in(path: Path) -> Pack | None:
-    """The pack of the bundle in folder `path`; None if it has none that can be read."""
-    try:
-        data = read_document(path / "pack.yaml")
-    except OSError:
-        return None
+    """The pack of the bundle in folder `path`; None if it has none that anybody can read. Raises OSError."""
+    data = read_document(path / "pack.yaml")
     return None if data is None else _parsed_pack(data)[0]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import assert_never
@@ -130,6 +130,13 @@ class Done:
     kept: dict[str, Kept]
     tally: Tally
     notes: list[str]
+    settled: bool = True
+    """All of the run could be read."""
+
+    def unsettled(self) -> Done:
+        """The same of a run that could not: its pages stand for nothing, and the next build makes them again."""
+        kept = {path: replace(each, inputs=None) for path, each in self.kept.items()}
+        return replace(self, kept=kept, settled=False)
 
 
 def view_notes(view: BundleView) -> Iterator[str]:
@@ -154,10 +161,10 @@ def make_run(job: Job, view: BundleView, settings: Settings, folder: Folder, ren
 
 def read_and_make(job: Job, settings: Settings) -> Done:
     """`make_run` in a process that knows nothing yet. Raises TouchstoneError, or OSError if the run cannot be read."""
-    view = BundleState(job.found).refresh()
-    return make_run(
-        job, view, settings, Folder(settings.out, settings.claims), _renderer(settings.templates, settings.noindex)
-    )
+    state = BundleState(job.found)
+    folder, renderer = Folder(settings.out, settings.claims), _renderer(settings.templates, settings.noindex)
+    done = make_run(job, state.refresh(), settings, folder, renderer)
+    return done if state.settled else done.unsettled()
 
 
 @lru_cache(maxsize=4)
