@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 import click
 
 from touchstone import __version__
+from touchstone.cli import streams
 from touchstone.errors import TouchstoneError
 
 COMMANDS: Final = {
@@ -70,11 +71,12 @@ def main() -> NoReturn:
     # Shells start background jobs with SIGINT ignored; SIGTERM, which goes the same way, would then do nothing.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # A pipe under Windows or LANG=C knows no umlauts; a question mark is better than a traceback.
-            stream.reconfigure(errors="replace")
-    sys.exit(_run())
+    streams.protect()
+    code = _run()
+    lost = streams.loss()
+    if lost is not None:
+        click.echo(f"touchstone: {lost}", err=True)
+    sys.exit(code or int(lost is not None))
 
 
 def _run() -> int:
@@ -94,7 +96,11 @@ def _run() -> int:
 
         note(f"touchstone: {error}")
         return 1
-    except BrokenPipeError:
-        # The reader of our output (head, less) has seen enough.
-        sys.stderr.close()
-        return 0
+    except OSError as error:
+        # Nobody had anything better to say about it than where it happened.
+        from touchstone.cli.common import note
+        from touchstone.store.write import plain_words
+
+        where = f"{error.filename}: " if error.filename is not None else ""
+        note(f"touchstone: {where}{plain_words(error)}")
+        return 1

@@ -28,8 +28,8 @@ _PLAIN: Final = {
     errno.ENOSPC: "the disk is full; free some space and run the same command again, nothing that was measured is lost",
     errno.EDQUOT: "the disk quota is used up; free some space and run the same command again",
     errno.EROFS: "the file system is read-only; copy the folder to a place that can be written",
-    errno.EACCES: "no permission to write; check who owns the folder",
-    errno.EPERM: "no permission to write; check who owns the folder",
+    errno.EACCES: "no permission; check who owns the folder and what is in it",
+    errno.EPERM: "no permission; check who owns the folder and what is in it",
     errno.ELOOP: "is a symbolic link, which touchstone does not follow; put the file itself in its place",
     errno.EMFILE: "too many open files; raise `ulimit -n` and run the same command again",
 }
@@ -37,8 +37,12 @@ _PLAIN: Final = {
 
 def machine_error(path: Path, error: OSError) -> MachineError:
     """An operating-system error in plain words: where, what, and the next step."""
-    text = _PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
-    return MachineError(f"{path}: {text}")
+    return MachineError(f"{path}: {plain_words(error)}")
+
+
+def plain_words(error: OSError) -> str:
+    """What the system refused, and the next step."""
+    return _PLAIN.get(error.errno or 0) or (error.strerror or str(error)).lower()
 
 
 def refuse_link(path: Path) -> None:
