@@ -22,7 +22,7 @@ class _Lossy(io.FileIO):
     lost: OSError | None = None
     terminal = False
 
-    def write(self, data: Any) -> int | None:
+    def write(self, data: Any) -> int:
         if self.lost is None:
             try:
                 return super().write(data)
@@ -42,13 +42,14 @@ def protect() -> None:
             continue
         # A pipe under Windows or LANG=C knows no umlauts; a question mark is better than a traceback.
         stream.reconfigure(errors="replace")
-        if type(getattr(stream.buffer, "raw", None)) is not io.FileIO:
+        raw = getattr(stream.buffer, "raw", stream.buffer)
+        if type(raw) is not io.FileIO:
             continue  # the console of Windows, which is no file
         stream.flush()
         _lossy[name] = _Lossy(stream.fileno(), "wb", closefd=False)
         _lossy[name].terminal = stream.isatty()
         fresh = io.TextIOWrapper(
-            io.BufferedWriter(_lossy[name]),
+            _lossy[name] if raw is stream.buffer else io.BufferedWriter(_lossy[name]),
             stream.encoding,
             "replace",
             line_buffering=stream.line_buffering,
