@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
+import unicodedata
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from touchstone.build import Builder
 from touchstone.docs import Doc, Docs, Picture, anchor, parse
 from touchstone.docs_files import DocsFolder
 from touchstone.options import Options
+from touchstone.slugs import hash8, is_plain
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d494844520000000100000001080000000000376ef9240000000a49444154789c6360000000020001"
@@ -233,6 +235,18 @@ def test_any_text_becomes_a_page_of_the_folder_alone(text: str) -> None:
     html = docs.render(page, "en", doc, lambda path, fragment: f"{path}#{fragment}", lambda path: path)
     assert "<script" not in html and "onclick" not in html and "style=" not in html and "<img" not in html
     assert docs.problems is not None and doc.title
+
+
+def test_no_name_of_a_file_takes_the_place_of_another_one_s_page() -> None:
+    other = f"x-{hash8('x!?')}"  # what we would call x!?.md
+    names = ["x!?", other, "a", "a.html/b", "a.HTML/c", "a/b", "p.svg/d", "CON", "w" * 200, "e\u0301", "\xe9", "É"]
+    texts = tuple(Doc(f"{name}.md", "![p](p.SVG) ![q](../p.SVG)") for name in names)
+    docs = Docs(texts, (Picture("p.SVG", lambda: b""),))
+    paths = [page.path for page in docs.pages] + [path for path, _ in docs.shown_pictures]
+    folded = {unicodedata.normalize("NFKC", path).casefold() for path in paths}
+    assert len(folded) == len(paths) == len(names) + 1
+    assert not folded & {str(parent) for path in folded for parent in PurePosixPath(path).parents}
+    assert all(is_plain(part) for path in paths for part in path.split("/"))
 
 
 def test_links_survive_from_file_in_a_deeper_site(cli: Cli, docs: Path, tmp_path: Path) -> None:

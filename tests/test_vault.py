@@ -231,6 +231,13 @@ def test_names_hold_no_character_that_obsidian_forbids_and_are_unique_in_the_vau
     assert len(folded) == len(set(folded))
 
 
+@pytest.mark.parametrize("things", [["m", "M"], ["a:b", "a-b"], ["x" * 90, "x" * 91], ["e\u0301", "\xe9"]])
+def test_names_made_to_collide_with_our_names_do_not(things: list[str]) -> None:
+    taken = [name.removeprefix("Model ") for name in names("Model", things).values()]
+    found = names("Model", [*things, *taken, *(name.upper() for name in taken)])
+    assert len({name.casefold() for name in found.values()}) == len(found)
+
+
 def test_the_real_name_stands_in_the_aliases(built: Home) -> None:
     aliases = {alias for note in built.notes() for alias in note.properties["aliases"]}
     assert {"judge:7b", "odd/nested", "2026-06-19_104844_eval_ko.d [x]#y^z", "Tasks"} <= aliases

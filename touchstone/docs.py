@@ -21,11 +21,14 @@ from urllib.parse import unquote, urlsplit
 from touchstone.i18n import LANGUAGES
 from touchstone.judge_compare import split_frontmatter
 from touchstone.markdown import Event, Writer, encoded, mirrored, read, shown
-from touchstone.slugs import hash8, hash64, is_plain, reduced
+from touchstone.slugs import apart, hash8, hash64, is_plain, reduced
 
 HOME: Final = "docs/"
 _RESERVED: Final = {"main", "toc"}
 """Ids that the page itself uses."""
+
+_FILES: Final = (".html", ".png", ".jpg", ".jpeg", ".gif", ".webp", ".avif", ".svg")
+"""How the names of pages and pictures end."""
 
 Address = Callable[[str, str], str]
 """Path below the site's root and fragment, to a link from the page that is made; "" as path: the page itself."""
@@ -436,10 +439,10 @@ def _inside(source: str, target: str) -> str | None:
 
 def _safe(wanted: Mapping[str, str]) -> dict[str, str]:
     """Key to a path that is safe in every file system, and another one for each."""
-    folded = Counter(unicodedata.normalize("NFKC", name).casefold() for name in wanted.values())
-    result = {}
-    for key, name in wanted.items():
-        unique = folded[unicodedata.normalize("NFKC", name).casefold()] == 1
-        plain = all(is_plain(part) for part in name.split("/"))
-        result[key] = name if plain and unique else f"{reduced(name)}-{hash8(key)}"
-    return result
+    return apart(wanted, _plain, lambda key: f"{reduced(wanted[key])}-{hash8(key)}")
+
+
+def _plain(name: str) -> bool:
+    """Whether a path can stay as it is; a folder called like a file could be in a page's place."""
+    *folders, _ = parts = name.split("/")
+    return all(map(is_plain, parts)) and not any(folder.lower().endswith(_FILES) for folder in folders)

@@ -6,7 +6,7 @@ import hashlib
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 MAX_NAME: Final = 100
@@ -49,15 +49,27 @@ def reduced(name: str) -> str:
 
 def slugs(paths: Iterable[str]) -> dict[str, str]:
     """Relative bundle path (with /) to its folder name in the site: itself where that is safe and unique."""
-    names = list(paths)
-    folded = Counter(unicodedata.normalize("NFKC", name).casefold() for name in names)
-    result = {}
-    for name in names:
-        unique = folded[unicodedata.normalize("NFKC", name).casefold()] == 1
-        result[name] = name if is_plain(name) and unique else f"{reduced(name)}-{hash8(name)}"
-    # A folder can be called what we would call another one, and a third one what we would call it then.
-    while twice := [slug for slug, count in Counter(map(str.casefold, result.values())).items() if count > 1]:
-        for name, slug in result.items():
-            if slug.casefold() in twice:
-                result[name] = f"{reduced(name)[:30]}-{hash64(name)}"
+    names = {name: name for name in paths}
+    return apart(names, is_plain, lambda name: f"{reduced(name)}-{hash8(name)}")
+
+
+def apart(wanted: Mapping[str, str], usable: Callable[[str], bool], other: Callable[[str], str]) -> dict[str, str]:
+    """Thing to the name that it wants, where that is usable and no file system takes it for another one's.
+
+    Else to `other(thing)`, and should that be taken too, to one that nobody can have on purpose.
+    """
+    folded = Counter(map(_folded, wanted.values()))
+    result = {
+        thing: name if usable(name) and folded[_folded(name)] == 1 else other(thing) for thing, name in wanted.items()
+    }
+    # A thing can be called what we would call another one, and a third one what we would call it then.
+    while twice := {name for name, count in Counter(map(_folded, result.values())).items() if count > 1}:
+        for thing, name in result.items():
+            if _folded(name) in twice:
+                result[thing] = f"{reduced(thing)[:30]}-{hash64(thing)}"
     return result
+
+
+def _folded(name: str) -> str:
+    """What a file system without case, or with forms of its own, may take `name` for."""
+    return unicodedata.normalize("NFKC", name).casefold()

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
-from touchstone.slugs import hash8
+from touchstone.slugs import apart, hash8
 from touchstone.vault.safe import Safe, label
 
 MAX_NAME: Final = 80
@@ -33,15 +32,10 @@ def plain(name: str) -> str:
 
 def names(kind: str, things: Iterable[str]) -> dict[str, str]:
     """Real name to note name: `<kind> <name>`, with eight digits where two would be the same or one was cut."""
-    things = list(dict.fromkeys(things))
     short = {thing: plain(thing) for thing in things}
-    folded = Counter(unicodedata.normalize("NFKC", name).casefold() for name in short.values())
-    found = {}
-    for thing, name in short.items():
-        alone = folded[unicodedata.normalize("NFKC", name).casefold()] == 1
-        whole = len(name) >= len(thing.strip("-_ ."))
-        found[thing] = f"{kind} {name}" if alone and whole else f"{kind} {name} {hash8(thing)}"
-    return found
+    whole = {name for thing, name in short.items() if len(name) >= len(thing.strip("-_ ."))}
+    found = apart(short, whole.__contains__, lambda thing: f"{short[thing]} {hash8(thing)}")
+    return {thing: f"{kind} {name}" for thing, name in found.items()}
 
 
 def link(note: str, text: str | None = None, *, table: bool = False) -> Safe:
