@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -84,22 +83,11 @@ def evaluate(request: Request, progress: Progress | None = None) -> Outcome:
     if request.resume is not None and not request.resume.is_dir():
         raise BundleError(f"{request.resume}: no such folder; name the bundle that was interrupted")
     bundle = request.resume if request.resume is not None else _create(request)
-    try:
-        with exclusive(bundle, "eval"):
-            outcome = run_stoppable(lambda stop: _Run(request, bundle, progress, stop).run())
+    with exclusive(bundle, "eval", new_log=None if request.resume is not None else bundle / "answers.jsonl"):
+        outcome = run_stoppable(lambda stop: _Run(request, bundle, progress, stop).run())
         if outcome.refusals and not outcome.answers:
             raise EndpointError("\n".join(dict.fromkeys(outcome.refusals)))
-    except (EndpointError, KeyboardInterrupt):
-        # A new run without an answer would only be in the way.
-        if request.resume is None and not _has_answers(bundle):
-            shutil.rmtree(bundle, ignore_errors=True)
-        raise
     return outcome
-
-
-def _has_answers(bundle: Path) -> bool:
-    log = bundle / "answers.jsonl"
-    return log.is_file() and log.stat().st_size > 0
 
 
 # -- a new bundle

@@ -172,8 +172,8 @@ async def _judge(
     request: Request, progress: Progress, on_start: OnStart | None, on_verdict: OnVerdict | None, sign: StopSign
 ) -> Outcome:
     templates = _templates(request)
-    bundle = _target(request, progress)
-    with exclusive(bundle, "judge"):
+    bundle, fresh = _target(request, progress)
+    with exclusive(bundle, "judge", new_log=bundle / "judgements.jsonl" if fresh else None):
         if request.restart:
             _set_aside(bundle, progress)
         content = _read(bundle)
@@ -236,15 +236,16 @@ def _pack_of(bundle: Path) -> Pack:
 # -- which bundle
 
 
-def _target(request: Request, progress: Progress) -> Path:
+def _target(request: Request, progress: Progress) -> tuple[Path, bool]:
+    """The bundle to be judged, and whether it was made just now."""
     if request.into is None:
-        return request.bundle
+        return request.bundle, False
     target = _sibling(request.bundle, request.into)
     if target.exists():
         progress.note(f"{target}: is there already; going on with it")
-    else:
-        _derive(request.bundle, target)
-    return target
+        return target, False
+    _derive(request.bundle, target)
+    return target, True
 
 
 def _sibling(bundle: Path, name: str) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,13 +19,11 @@ import psutil
 
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.options import Options
-from touchstone.store.write import machine_error, replace_file, retry_locked
+from touchstone.store.write import HALF_WRITTEN, machine_error, replace_file, retry_locked
 
 GENERATOR: Final = b'<meta name="generator" content="touchstone'
 """Stands in every page we write; its presence in index.html says that the folder is ours."""
 STATE_DIR: Final = ".touchstone"
-_HALF_WRITTEN: Final = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
-"""What `replace_file` writes before it renames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +221,7 @@ class Output(Folder):
         for folder in {(self.root / path).parent for path in self.known or ()}:
             with suppress(OSError):
                 for entry in list(os.scandir(folder)):
-                    found = _HALF_WRITTEN.fullmatch(entry.name)
+                    found = HALF_WRITTEN.fullmatch(entry.name)
                     if found is not None and not psutil.pid_exists(int(found[1])):
                         self.remove((folder / entry.name).relative_to(self.root).as_posix())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+HALF_WRITTEN: Final = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
+"""What `replace_file` writes before it renames; the group is the number of the process."""
 _RENAME_TRIES: Final = 60
 _RENAME_PAUSE_S: Final = 0.05
 
