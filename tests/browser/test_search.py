@@ -34,6 +34,16 @@ def test_a_reason_is_found_and_its_verdict_opened(page: Page, site: Path, start:
     assert page.locator("tr:target").count() == 1
 
 
+def test_a_run_whose_folder_holds_signs_of_addresses_is_found_where_it_is(page: Page, tmp_path: Path) -> None:
+    make_bundle(tmp_path / "runs" / "50% #1 a%41")
+    build(Options(runs=tmp_path / "runs", out=tmp_path / "out", state_home=tmp_path))
+    page.goto((tmp_path / "out" / "index.html").as_uri())
+    page.fill("#q", "words")
+    page.locator("#search-results a").first.click()
+    expect(page).to_have_url(re.compile(r"judge/verdicts-1\.html#v-"))
+    assert page.locator("tr:target").count() == 1
+
+
 def test_prompts_and_runs_are_found(page: Page, site: Path) -> None:
     page.goto((site / "index.html").as_uri())
     page.fill("#q", "title 11")

@@ -23,6 +23,7 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -37,7 +38,8 @@ from touchstone.site import File, Site
 Row = Sequence[Any]
 """Values in the order of the table's columns."""
 
-_FORMULA: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA: Final = re.compile(r"""(^|[;\t\r\n])(?=[\s"]*[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
+"""Where a spreadsheet may take text for a formula; where the comma is the decimal mark, a semicolon begins a cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +215,13 @@ def _csv(site: Site, table: Table) -> bytes:
 
 
 def _cell(value: Any) -> Any:
-    """Text that a spreadsheet would run as a formula gets an apostrophe before it; numbers stay numbers."""
+    """Text that a spreadsheet would run as a formula gets an apostrophe before that; numbers stay numbers."""
     match value:
         case None:
             return ""
         case bool():
             return "true" if value else "false"
         case str():
-            return f"'{value}" if value.startswith(_FORMULA) else value
+            return _FORMULA.sub(r"\1'", value)
         case _:
             return value

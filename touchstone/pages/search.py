@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Final
+from urllib.parse import quote
 
 from touchstone.i18n import Words
 from touchstone.jsonsource import visible
@@ -57,7 +58,8 @@ def _pack(home: str, bundle: BundleView) -> Iterator[dict[str, Any]]:
     assert pack is not None
     prompts = [[prompt.id, prompt.title or shorten(prompt.text, 80) or ""] for prompt in pack.prompts]
     for start in range(0, max(1, len(prompts)), 200):
-        yield {"pack": pack.title, "id": pack.id, "at": home + "index.html", "prompts": prompts[start : start + 200]}
+        part = prompts[start : start + 200]
+        yield {"pack": pack.title, "id": pack.id, "at": quote(home) + "index.html", "prompts": part}
 
 
 def _run(site: Site, bundle: BundleView, words: Words) -> dict[str, Any]:
@@ -66,7 +68,7 @@ def _run(site: Site, bundle: BundleView, words: Words) -> dict[str, Any]:
     return {
         "run": bundle.name,
         "title": run_title(bundle, words),
-        "at": site.home(bundle) + "index.html",
+        "at": quote(site.home(bundle)) + "index.html",
         "pack": None if bundle.pack is None else bundle.pack.title,
         "judge": bundle.judge_model,
         "models": [name[:120] for name in models[:50]],
@@ -141,7 +143,7 @@ def _shard(bundle: BundleView, home: str, numbers: list[int]) -> bytes:
         text = None if verdict is None else shorten(verdict.rationale, SHARD_CHARS)
         rows.append([row_id(key), verdict_page(bundle, number), prompt, cell, score, int(seen.flag == 1), text or ""])
     shard = {
-        "home": home + "judge/",
+        "home": quote(home) + "judge/",
         "run": bundle.name,
         "cells": [f"{model} {variant}"[:160] for model, variant in cells],
         "prompts": [[prompt[:160], (titles.get(prompt) or "")[:160]] for prompt in prompts],
