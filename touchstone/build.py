@@ -26,7 +26,7 @@ from touchstone.output import Kept, Output
 from touchstone.publishing import Publish, withhold
 from touchstone.render import Renderer
 from touchstone.site import Place, Site, age
-from touchstone.store.bundles import LOGS, Found, find_bundles, signature
+from touchstone.store.bundles import LOGS, Found, find_bundles, not_shown, signature
 from touchstone.summary import Summary
 from touchstone.view import BundleView
 
@@ -225,7 +225,7 @@ class Builder:
     def _find(self, built: Built) -> Finds:
         """Name to bundle, signature and size."""
         found: Finds = {}
-        for each in find_bundles(self.options.runs):
+        for each in find_bundles(self.options.runs, lambda error: built.notes.append(not_shown(error))):
             try:
                 found[each.name] = (each, *signature(each))
             except OSError as error:

@@ -44,6 +44,7 @@ class BundleState:
         self._documents: list[bytes | None] = []
         self._unread: list[str] = []
         self._failures: list[MachineError] = []
+        self._strict = False
         self.path = found.path
         self._tails = {name: LogTail(self.path / name) for name in LOGS if name not in (*found.links, *omit)}
         self._rewinds = 0
@@ -96,13 +97,17 @@ class BundleState:
         return self._view(self._keys.take_touched())
 
     def whole(self) -> BundleView:
-        """As `refresh`, for whoever writes down what it adds up to. Raises MachineError if anything was not read."""
+        """As `refresh`, for whoever writes down what it adds up to.
+
+        Raises MachineError if anything could not be read, as do the texts that are read later.
+        """
         try:
             view = self.refresh()
         except OSError as error:
             raise machine_error(self.path, error) from error
         for failure in self._failures:
             raise failure
+        self._strict = True
         return view
 
     @property
@@ -284,6 +289,8 @@ class BundleState:
         try:
             return read_many(path, places) if places and _ordinary(path) else {}
         except OSError as error:
+            if self._strict:
+                raise machine_error(path, error) from error
             if not isinstance(error, FileNotFoundError):
                 self._failures.append(machine_error(path, error))
             return {}

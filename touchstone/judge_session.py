@@ -513,6 +513,7 @@ class _Run:
             with JsonlWriter(path, sync=True, cut_half=True) as log:
                 self.repeats = GroupCommit(log, self.slots)
                 await (await self._judge_of()).repeat(rounds)
+        if path.is_file():
             keys = dict.fromkeys(item.answer.key for item in self.content.answers)
             order = [(key, number) for key in keys for number in range(1, self.request.rounds + 1)]
             _rewrite(path, RepeatedVerdict, lambda verdict: (verdict.key, verdict.round), order)

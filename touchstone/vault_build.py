@@ -29,12 +29,13 @@ from touchstone.output import GENERATOR, STATE_DIR
 from touchstone.publishing import withhold
 from touchstone.render import own_templates
 from touchstone.site import Site, age
-from touchstone.store.bundles import find_bundles
+from touchstone.store.bundles import find_bundles, not_shown
 from touchstone.store.write import machine_error, replace_file, retry_locked
 from touchstone.vault import charts, merge, notes
 from touchstone.vault.notes import Attachment, Note
 from touchstone.vault.properties import LISTS
 from touchstone.vault.safe import inline, prose
+from touchstone.view import BundleView
 
 MAX_NOTE_BYTES: Final = 16 * 1024 * 1024
 """A larger file in the place of a note is nobody's note."""
@@ -298,8 +299,9 @@ def _read(options: Options) -> tuple[Site, list[str]]:
     """All runs, newest first, and what is odd about them."""
     if not options.runs.is_dir():
         raise TouchstoneError(f"{options.runs}: no such folder; run `touchstone eval` first, or name it with --runs")
-    views, said = [], []
-    for found in find_bundles(options.runs):
+    views: list[BundleView] = []
+    said: list[str] = []
+    for found in find_bundles(options.runs, lambda error: said.append(not_shown(error))):
         try:
             views.append(withhold(BundleState(found).refresh(), options.publish))
         except OSError as error:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from touchstone.errors import BundleError
+from touchstone.store.write import machine_error, plain_words
 
 LOGS: Final = (
     "answers.jsonl",
@@ -41,15 +43,33 @@ class Found:
     """Artifacts that are symbolic links, which are not read."""
 
 
+def not_shown(error: OSError) -> str:
+    """What a build says of a bundle that it could not read."""
+    return f"{error.filename}: not shown: {plain_words(error)}"
+
+
 def ignored(name: str) -> bool:
     """Kept for people (`*.old`), not complete yet or never to be (`.*.tmp`), or somebody else's."""
     return name.endswith(".old") or (name.startswith(".") and name.endswith(".tmp")) or name in _SKIPPED
 
 
-def find_bundles(runs: Path) -> list[Found]:
-    """All bundles at or below `runs`, nested ones included, by name."""
+def find_bundles(runs: Path, unreadable: Callable[[OSError], None] | None = None) -> list[Found]:
+    """All bundles at or below `runs`, nested ones included, by name. None where there is no such folder.
+
+    `unreadable` hears of folders below that cannot be read; else those that are somebody else's are left out.
+    Raises MachineError if `runs` cannot be read.
+    """
+
+    def failed(error: OSError) -> None:
+        if isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            return  # removed just now
+        if str(error.filename) == str(runs) or not (unreadable or isinstance(error, PermissionError)):
+            raise machine_error(Path(error.filename), error) from error
+        if unreadable is not None:
+            unreadable(error)
+
     found = []
-    for folder, folders, files in os.walk(runs, followlinks=False):
+    for folder, folders, files in os.walk(runs, followlinks=False, onerror=failed):
         folders[:] = sorted(name for name in folders if not ignored(name))
         present = ARTIFACTS.intersection(files)
         if not present:
