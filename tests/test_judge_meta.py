@@ -732,7 +732,7 @@ def test_a_reply_under_any_name_is_checked_as_a_form(cli: Cli) -> None:
         pytest.param(("b",), "run `touchstone judge-meta export b` first", 1, id="no form"),
         pytest.param(("b", "--response", "nowhere.yaml"), "nowhere.yaml: no such file", 1, id="no such file"),
         pytest.param(("b", "--response", "b"), "is a folder", 1, id="a folder"),
-        pytest.param(("b", "--response", "large"), "large: larger than 16 MB", 1, id="a file without an end"),
+        pytest.param(("b", "--response", "large"), "large: larger than 2 MB", 1, id="a file without an end"),
         pytest.param(("nowhere",), "no such folder", 1, id="no such bundle"),
         pytest.param(("b", "--response", "-", "--response", "-"), "once only", 2, id="standard input twice"),
         pytest.param(("b", "--response", "two.yaml", "--response", "one.yaml"), "differ", 1, id="two references"),

@@ -15,7 +15,7 @@ from typing import Final
 from touchstone.bundle import open_bundle
 from touchstone.contracts.lines import Cell
 from touchstone.contracts.pack import Pack
-from touchstone.contracts.response import MetaResponse, parse_meta_response, together
+from touchstone.contracts.response import MAX_BYTES, MetaResponse, parse_meta_response, together
 from touchstone.errors import BundleError, InputError, Issue, brief
 from touchstone.i18n import Words
 from touchstone.judge_compare import row_of
@@ -27,7 +27,6 @@ from touchstone.store.bundles import read_document
 from touchstone.store.lock import exclusive
 from touchstone.store.write import machine_error, retry_locked, save
 from touchstone.view import BundleView
-from touchstone.yamlsource import MAX_BYTES
 
 QUALITY_NAME: Final = "judge_quality.md"
 _REQUEST: Final = re.compile(r"judge_meta_request(?:-([1-9]\d*))?\.md")
@@ -186,7 +185,7 @@ def _together(bundle: Path, responses: Sequence[tuple[str, bytes]]) -> MetaRespo
 def _read(path: Path) -> bytes:
     """A form's bytes. Raises InputError for what is no ordinary file, MachineError if it cannot be read."""
     try:
-        data = read_document(path)
+        data = read_document(path, MAX_BYTES)
     except OSError as error:
         raise machine_error(path, error) from error
     if data is None:

@@ -16,6 +16,9 @@ _SPACES: Final = re.compile(r"^[ \t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000]+
 _INVISIBLE: Final = str.maketrans("", "", "\u200b\u2060\ufeff")
 _FENCE: Final = re.compile(r"^\s*(`{3,}|~{3,})[^`]*$")
 _TAB_WIDTHS: Final = (2, 4, 8)
+_INDENTED: Final = re.compile(r"^[ ]*\t", re.MULTILINE)
+_NODES: Final = 100_000
+"""Values of a document that is looked for; what is larger is left to the reader, who refuses it."""
 
 
 def yaml_blocks(text: str, keys: Collection[str], inner: Collection[str]) -> list[str]:
@@ -51,7 +54,7 @@ def _clean(line: str) -> str:
 
 def _fits(text: str, keys: Collection[str]) -> bool:
     try:
-        value = yamlsource.load(text, "").value
+        value = yamlsource.load(text, "", _NODES).value
     except yamlsource.Unreadable:
         return False
     return isinstance(value, dict) and bool(value) and all(key in keys for key in value)
@@ -110,7 +113,16 @@ def _untabbed(text: str) -> str:
 
     Where that is of no use, with ordinary spaces for those that do not break.
     """
-    return next((each for each in (text, *_spaced(text), text.replace("\u00a0", " ")) if _loads(each)), text)
+    return next((each for each in _readings(text) if _loads(each)), text)
+
+
+def _readings(text: str) -> Iterator[str]:
+    """The ways to read it that differ; to look whether a large text can be read takes seconds."""
+    if _INDENTED.search(text):
+        yield text
+        yield from _spaced(text)
+    if "\u00a0" in text:
+        yield text.replace("\u00a0", " ")
 
 
 def _spaced(text: str) -> Iterator[str]:
@@ -121,7 +133,7 @@ def _spaced(text: str) -> Iterator[str]:
 
 def _loads(text: str) -> bool:
     try:
-        yamlsource.load(text, "")
+        yamlsource.load(text, "", _NODES)
     except yamlsource.Unreadable:
         return False
     return True

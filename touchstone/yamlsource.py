@@ -116,13 +116,13 @@ def _mark_issue(source: str, error: yaml.YAMLError) -> Issue:
     return Issue(source, None, f"not valid YAML: {error}")
 
 
-def load(text: str | bytes, source: str) -> Document:
+def load(text: str | bytes, source: str, most_nodes: int = MAX_NODES) -> Document:
     """The one document in `text`. Raises Unreadable with the place and the reason."""
     if isinstance(text, bytes):
         text = _decode(text, source)
     if len(text) > MAX_BYTES:
         raise Unreadable([Issue(source, None, f"larger than {MAX_BYTES} bytes")])
-    builder = _Builder(source)
+    builder = _Builder(source, most_nodes)
     try:
         for event in yaml.parse(text, Loader=_LOADER):
             builder.feed(event)
@@ -142,8 +142,9 @@ def _decode(data: bytes, source: str) -> str:
 
 
 class _Builder:
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, most_nodes: int) -> None:
         self.source = source
+        self.most_nodes = most_nodes
         self.document = Document(None)
         self.stack: list[_Frame] = []
         self.anchors: dict[str, tuple[Any, int, int]] = {}
@@ -184,8 +185,10 @@ class _Builder:
 
     def count(self, event: yaml.Event, size: int) -> None:
         self.nodes += size
-        if self.nodes > MAX_NODES:
-            raise self.fail(event, f"more than {MAX_NODES} values, aliases expanded; nothing that large is a pack")
+        if self.nodes > self.most_nodes:
+            raise self.fail(
+                event, f"more than {self.most_nodes} values, aliases expanded; nothing that large is a pack"
+            )
 
     def descend(self, event: yaml.Event, levels: int) -> None:
         if len(self.stack) + levels > MAX_DEPTH:

@@ -54,9 +54,9 @@ def ingest(bundle: Path | None, responses: tuple[str, ...], config: Path | None)
     import sys
     from datetime import UTC, datetime
 
+    from touchstone.contracts.response import MAX_BYTES
     from touchstone.meta_session import STDIN, read_response
     from touchstone.meta_session import ingest as read_back
-    from touchstone.yamlsource import MAX_BYTES
 
     path = the_bundle(bundle, load_settings(config))
     if responses.count(STDIN) > 1:

@@ -19,8 +19,9 @@ from touchstone.contracts.base import Name, Recommendation, Score, Written, from
 from touchstone.contracts.lines import Cell
 from touchstone.errors import InputError, Issue, brief
 from touchstone.pasted import yaml_blocks
-from touchstone.yamlsource import MAX_BYTES
 
+MAX_BYTES: Final = 2 * 1024 * 1024
+"""Of a form: a thousand cells with all that there is to say of each are half of it."""
 _OVERALL: Final[dict[str, Recommendation]] = {
     "ja": "Ja",
     "yes": "Ja",
