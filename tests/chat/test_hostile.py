@@ -207,6 +207,18 @@ def test_key_echoed_as_the_model_or_in_rubbish_is_hidden() -> None:
     assert "very" not in str(ask(lambda _: stream(f"rubbish {KEY}"), api_key=KEY, retries=0).failure)
 
 
+def test_key_echoed_as_the_answer_is_kept_nowhere() -> None:
+    key = "sk-v3ry/secret+key=="
+    told = ask(lambda _: say(f"see {key}!", reasoning=f"so {key}", finish=key, model=key), api_key=key)
+    assert told.reply.text == "see [hidden]!" and told.reply.reasoning == "so [hidden]"
+    assert (told.reply.finish_reason, told.reply.model) == ("[hidden]", "[hidden]")
+
+
+@pytest.mark.parametrize("word", ["ollama", "lm-studio", "sk-no-key-required", "1234567890123456"])
+def test_a_key_that_may_be_a_word_changes_no_answer(word: str) -> None:
+    assert ask(lambda _: say(f"Use {word}."), api_key=word).reply.text == f"Use {word}."
+
+
 def test_credentials_in_the_address_are_used_but_never_shown() -> None:
     told = ask(
         lambda _: error(401, {"error": "no, bWU6aHVudGVyMi14 and hunter2-x"}),

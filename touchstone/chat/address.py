@@ -24,6 +24,8 @@ _VERSION = re.compile(r"v\d+[a-z0-9]*")
 _CALL = re.compile(r"/(?:chat/completions|completions|models)/*$")
 _QUOTES: Final = " \t\r\n\v\f\"'`´“”„‟‘’‚‛«»‹›\u00a0\u200b\u200c\u200d\u2060\ufeff"
 _SHORTEST_SECRET: Final = 4
+_SHORTEST_KEY: Final = 16
+"""Characters of a key that no answer holds by chance."""
 
 _SERVERS: Final = {
     1234: 'is LM Studio running? Start its server (Developer tab, or "lms server start")',
@@ -38,21 +40,38 @@ class Secrets:
     """Takes the keys and passwords of one endpoint out of any text. Its repr shows none."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        forms = {
-            form
-            for secret in secrets
-            if len(secret) >= _SHORTEST_SECRET
-            for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], secret.replace("/", "\\/"))
-        }
-        self._forms = sorted(forms, key=len, reverse=True)
+        secrets = [secret for secret in secrets if len(secret) >= _SHORTEST_SECRET]
+        self._forms = _forms(secrets)
+        self._sure = _forms(secret for secret in secrets if _no_word(secret))
 
     def __call__(self, text: str) -> str:
         for form in self._forms:
             text = text.replace(form, HIDDEN)
         return text
 
+    def in_answer(self, text: str) -> str:
+        """The same for what a model said, which is measured: a key like `ollama` is a word there, and stays."""
+        for form in self._sure:
+            text = text.replace(form, HIDDEN)
+        return text
+
     def __repr__(self) -> str:
         return "Secrets(…)"
+
+
+def _forms(secrets: Iterable[str]) -> list[str]:
+    """How a secret may be written, longest first."""
+    forms = {
+        form
+        for secret in secrets
+        for form in (secret, quote(secret, safe=""), json.dumps(secret)[1:-1], secret.replace("/", "\\/"))
+    }
+    return sorted(forms, key=len, reverse=True)
+
+
+def _no_word(secret: str) -> bool:
+    """Whether no text holds it by chance."""
+    return len(secret) >= _SHORTEST_KEY and any(map(str.isdigit, secret)) and any(map(str.isalpha, secret))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 from touchstone.chat.failure import ChatFailure
 from touchstone.chat.patience import Patience
@@ -38,6 +38,8 @@ class Means:
     first_token_s: float | None
     retries: int
     reconnects: int | None = None
+    hide_said: Callable[[str], str] = str
+    """Takes keys out of what the server gives as the model's words: they are kept, and may be published."""
 
 
 class Call:
@@ -78,7 +80,13 @@ class Call:
         except TimeoutError:
             message = f"no first token within {self._means.first_token_s:g} s"
             raise ChatFailure("timeout", message) from None
-        return parser.close(self._means.clock())
+        return self._bare(parser.close(self._means.clock()))
+
+    def _bare(self, reply: Reply) -> Reply:
+        hide = self._means.hide_said
+        words = {name: getattr(reply, name) for name in ("text", "reasoning", "finish_reason", "model")}
+        hidden: dict[str, Any] = {name: text if text is None else hide(text) for name, text in words.items()}
+        return reply if hidden == words else replace(reply, **hidden)
 
     async def _after(self, failure: ChatFailure, limit: asyncio.Timeout) -> None:
         """Get ready for the next try, or give up with this failure."""

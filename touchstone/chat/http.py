@@ -144,6 +144,7 @@ class Endpoint:
             sleep=self._sleep,
             clock=self._clock,
             hide=self._address.hide,
+            hide_said=self._address.hide.in_answer,
             timeout_s=self._timeout_s,
             first_token_s=self._first_token_s,
             retries=self._retries,
