@@ -92,11 +92,11 @@ class Page:
 
 
 @functools.cache
-def library() -> Path:
-    """The compiled library. Skips the test where it cannot be."""
+def library() -> Path | None:
+    """The compiled library; None where it cannot be."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if sys.platform != "linux" or compiler is None:
-        pytest.skip("needs Linux and a C compiler")
+        return None
     made = Path(tempfile.mkdtemp(prefix="faults-")) / "shim.so"
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", made, HERE / "shim.c", "-ldl"],
@@ -106,7 +106,7 @@ def library() -> Path:
 
 
 class Commands:
-    """`touchstone` in a folder, from a warm process, under the library."""
+    """`touchstone` in a folder, from a warm process; under the library, where there is one."""
 
     def __init__(self, home: Path, beside: Path) -> None:
         """`beside`: a folder for what the commands say."""
@@ -117,7 +117,9 @@ class Commands:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.launcher"],
             cwd=ROOT,
-            env=Cli(home).environment({"LD_PRELOAD": str(library()), "FAULTS_PAGE": str(self.page.path)}),
+            env=Cli(home).environment(
+                {"LD_PRELOAD": str(made), "FAULTS_PAGE": str(self.page.path)} if (made := library()) else None
+            ),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -133,7 +135,12 @@ class Commands:
         """The process; its group has the same number."""
         for path in (self._out, self._err):
             path.write_bytes(b"")
-        asked: dict[str, object] = {"start": words, "home": str(self.home), "out": str(self._out), "err": str(self._err)}
+        asked: dict[str, object] = {
+            "start": words,
+            "home": str(self.home),
+            "out": str(self._out),
+            "err": str(self._err),
+        }
         pid = self._ask(asked, "pid")
         self._running.add(pid)
         return pid
