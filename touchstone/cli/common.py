@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -149,6 +150,10 @@ def load_settings(path: Path | None) -> Settings:
     return Settings(parse_config(path.read_bytes(), str(path)), path.parent)
 
 
+_VARIABLE: Final = re.compile(r"[A-Z_][A-Z0-9_]{0,60}|[a-z_]{1,60}")
+"""What the name of an environment variable looks like, and no key does."""
+
+
 def api_key(variable: str | None) -> str | None:
     """The key from the environment variable that the config names. Raises EndpointError if it is not set."""
     if variable is None:
@@ -157,6 +162,12 @@ def api_key(variable: str | None) -> str | None:
     if not value:
         from touchstone.errors import EndpointError
 
+        if not _VARIABLE.fullmatch(variable):
+            # Perhaps it is the key itself, which shall not be shown.
+            raise EndpointError(
+                "api_key_env holds no name of an environment variable; write a name like MY_API_KEY there, "
+                "and keep the key itself in that variable"
+            )
         raise EndpointError(f"the environment variable {variable} is not set; export your API key in it")
     return value
 

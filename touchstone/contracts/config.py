@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
@@ -12,6 +14,10 @@ from touchstone.contracts.base import Name, Written, from_yaml
 
 RESERVED: Final = frozenset({"model", "messages", "stream"})
 """What `extra` must not set."""
+SECRET: Final = frozenset(
+    {"apikey", "authorization", "accesstoken", "authtoken", "bearer", "password", "secret", "token"}
+)
+"""Names, without case and signs, of what `extra` must not hold: it is written down."""
 
 Text = Annotated[str, Field(min_length=1)]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
@@ -25,6 +31,12 @@ def _extra(value: dict[str, Any]) -> dict[str, Any]:
     taken = sorted(RESERVED & value.keys())
     if taken:
         raise ValueError(f"must not set {', '.join(taken)}; touchstone does that itself")
+    keys = sorted(name for name in _names(value) if re.sub("[^a-z]", "", name.lower()) in SECRET)
+    if keys:
+        raise ValueError(
+            f"must not hold {', '.join(keys)}; it is kept in bundle.yaml and shown on pages. "
+            "Put the key into an environment variable and name that in api_key_env"
+        )
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
@@ -32,6 +44,17 @@ def _extra(value: dict[str, Any]) -> dict[str, Any]:
             "must hold only what JSON can say (text, numbers, true, false, null, lists, mappings)"
         ) from None
     return value
+
+
+def _names(value: Any) -> Iterator[str]:
+    """All keys of mappings in it, however deep."""
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            yield str(name)
+            yield from _names(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _names(inner)
 
 
 Extra = Annotated[dict[str, Any], AfterValidator(_extra)]
