@@ -173,7 +173,7 @@ class Builder:
         self.output.sweep()
         if self._is_current(found, docs):
             return self._unchanged(found, built)
-        site = self._around(found, docs)
+        site = self._around(found, docs, built)
         self.output.begin()
         site = self._make_runs(found, site, renderer, built)
         site = site.recalled(tuple(view for view in map(self._recalled(found), site.bundles) if view is not None))
@@ -277,13 +277,19 @@ class Builder:
 
     # -- the runs
 
-    def _around(self, found: Finds, docs: Docs) -> Site:
+    def _around(self, found: Finds, docs: Docs, built: Built) -> Site:
         """The site as far as it is known before the changed runs are read: which runs there are, of which packs."""
         views = []
-        for name, (each, stamp, _) in found.items():
+        for name, (each, stamp, size) in found.items():
             run = self._runs.get(name)
             known = run.recall(each.path, self.options.publish) if run is not None and run.signature == stamp else None
-            views.append(withhold(BundleState(each).glance(), self.options.publish) if known is None else known)
+            if known is None:
+                state = BundleState(each)
+                known = withhold(state.glance(), self.options.publish)
+                if not state.settled:
+                    found[name] = each, "", size
+                    built.notes.append(f"{each.name}: could not be read in full; the next build looks again")
+            views.append(known)
         views.sort(key=age, reverse=True)
         return Site(tuple(views), self.options.langs, self.options.base_url, docs)
 
