@@ -146,6 +146,11 @@ class Ready:
     """errno to how many calls it could come from; none without the library."""
     took_s: float
 
+    @property
+    def after_runs(self) -> dict[str, Any]:
+        """What it comes to below runs/."""
+        return {path: value for path, value in self.after.items() if path.startswith("runs")}
+
 
 def next_words(case: Case, home: Path) -> tuple[str, ...]:
     """The command that a person types after one that failed."""
