@@ -140,6 +140,7 @@ def test_serve_mends_itself_once_the_disk_has_room(cli: Cli) -> None:
             url = process.stdout.readline().strip()
             status, _, body = ask(url)
             assert status == 503 and b"the disk is full" in body
+            time.sleep(1)  # until the watcher, too, has found that it cannot be done
             remount(cli.home / "public", "size=8m")
             wait_for(lambda: ask(url)[0] == 200)
             assert tree(cli.home / "public") == tree(cli.home / "clean")
