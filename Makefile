@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AUDIT := .audit
 ARGS ?=
 
-.PHONY: demo test lint unit bench fuzz llm messages clean
+.PHONY: demo test lint unit bench fuzz threats lock audit llm messages clean
 
 demo: $(VENV)/.run
 	$(BIN)/touchstone demo $(ARGS)
@@ -32,6 +33,22 @@ bench: $(VENV)/.dev
 fuzz: $(VENV)/.run
 	$(BIN)/python -m fuzz $(ARGS)
 
+# Every test that docs/threats.md names.
+threats: $(VENV)/.dev
+	$(BIN)/python tools/browser.py --install-only
+	$(BIN)/pytest $(ARGS) $$(grep -o 'tests/[a-z_/]*\.py::[a-z0-9_]*' docs/threats.md | sort -u)
+
+# requirements.lock: what users get at the moment, every version with its hashes, for all systems.
+lock: $(AUDIT)/.ready
+	$(AUDIT)/bin/uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --upgrade \
+		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" --quiet \
+		--output-file requirements.lock
+
+# Asks pypi.org for known vulnerabilities of all that is locked; without that service it fails, hence no part of `test`.
+audit: $(AUDIT)/.ready
+	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements.lock
+	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps -r requirements-dev.txt
+
 # A small real model on http://127.0.0.1:18101, for trying things out.
 llm:
 	$(PYTHON) tools/llm_server.py $(ARGS)
@@ -52,5 +69,10 @@ $(VENV)/.dev: $(VENV)/.run requirements-dev.txt
 	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements-dev.txt
 	touch $@
 
+$(AUDIT)/.ready: Makefile
+	$(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/pip install --quiet --disable-pip-version-check pip-audit==2.10.1 uv==0.13.9
+	touch $@
+
 clean:
-	rm -rf $(VENV) .llm .bench .fuzz .htmlcheck .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build
+	rm -rf $(VENV) $(AUDIT) .llm .bench .fuzz .htmlcheck .touchstone .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache dist build

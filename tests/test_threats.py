@@ -10,6 +10,7 @@ import http.client
 import io
 import os
 import re
+import tomllib
 import unicodedata
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -19,6 +20,8 @@ import psutil
 import pytest
 import yaml
 from click import ClickException
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT, Cli
 from tests.making import PACK, make_bundle
@@ -272,3 +275,38 @@ def test_every_threat_names_tests_that_there_are() -> None:
         assert named, f"no test: {row[:100]}"
         for file, test in named:
             assert test in names_of(ROOT / file), f"{file}::{test}"
+
+
+# -- what comes from elsewhere
+
+
+def test_what_users_get_is_locked_with_hashes() -> None:
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in lock, "no host of a registry belongs in there"
+    entries = re.findall(
+        r"^([a-z0-9-]+)==(\S+)( ;[^\\]*)? \\((?:\n    --hash=sha256:[0-9a-f]{64} ?\\?)+)$", lock, re.MULTILINE
+    )
+    assert len(entries) == len(re.findall(r"^[a-z0-9]", lock, re.MULTILINE))
+    locked = {name: version for name, version, *_ in entries}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [
+        *project["dependencies"],
+        *(each for extra in project["optional-dependencies"].values() for each in extra),
+    ]
+    for text in wanted:
+        need = Requirement(text)
+        assert need.specifier.contains(locked[canonicalize_name(need.name)]), f"{text}: run `make lock`"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)
+def test_a_workflow_may_only_read_and_runs_what_was_looked_at(path: Path) -> None:
+    flow = yaml.safe_load(path.read_text(encoding="utf-8"))
+    assert flow["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in flow[True]  # YAML 1.1 reads `on` so
+    for job in flow["jobs"].values():
+        assert "permissions" not in job and job["timeout-minutes"] <= 60
+        for step in job["steps"]:
+            assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40}", step.get("uses", "actions/x@" + "0" * 40)), step
+            assert "${{" not in step.get("run", ""), "text of strangers could become a command"
+            if "checkout" in step.get("uses", ""):
+                assert step["with"]["persist-credentials"] is False
