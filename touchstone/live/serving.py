@@ -20,6 +20,7 @@ from touchstone.live.watch import Changed, Watched, keep_building
 from touchstone.options import Options
 from touchstone.output import STATE_DIR
 from touchstone.render import own_templates
+from touchstone.store.write import plain_words
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,9 @@ class Site:
                 grown = None if whole else self.builder.grow(changed or ())
                 built = self.builder.update() if grown is None else grown
             except TouchstoneError as error:
-                return self._fail(str(error))
+                return self._fail(str(error), again=isinstance(error, MachineError))
+            except OSError as error:
+                return self._fail(f"{error.filename or self.builder.options.out}: {plain_words(error)}", again=True)
             except Exception:
                 # A template of the user's, or a fault of ours: both are theirs to read, neither may end the server.
                 return self._fail(traceback.format_exc(limit=-3))
@@ -92,10 +95,11 @@ class Site:
         if options != self.builder.options:
             self.builder = Builder(options)
 
-    def _fail(self, fault: str) -> bool:
+    def _fail(self, fault: str, *, again: bool = False) -> bool:
+        """`again`: nothing that we watch tells when it is mended, as of a full disk; so it is tried again later."""
         self._say([fault])
         self.hub.fail(fault)
-        return False
+        return again
 
     def _say(self, notes: list[str]) -> None:
         for line in notes:

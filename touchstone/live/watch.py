@@ -246,5 +246,4 @@ def keep_building(
         if changed is None or changed:
             due = time.monotonic() + REST_S if rebuild(changed) else None
         elif due is not None and time.monotonic() >= due:
-            due = None
-            rebuild(None)
+            due = time.monotonic() + REST_S if rebuild(None) else None
