@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -54,12 +55,16 @@ MIME: Final = {
 METHODS: Final = frozenset(("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT"))
 """Those that exist and are refused; GET and HEAD are the ones we know."""
 
+NOT_NOW: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO))
+"""What keeps a file from being read that may well be there."""
+BREATH_S: Final = 0.05
+
 Get = Callable[[str], bytes | None]
 """Path below the site's root (no leading slash) to the file's bytes; None if there is none."""
 
 
 def folder(root: Path) -> Get:
-    """Serves files below `root`; links that lead out of it are not there."""
+    """Serves files below `root`; links that lead out of it are not there. Raises OSError for NOT_NOW."""
     base = root.resolve()
 
     def get(path: str) -> bytes | None:
@@ -68,7 +73,9 @@ def folder(root: Path) -> Get:
             if not target.is_relative_to(base) or not target.is_file():
                 return None
             return target.read_bytes()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) and error.errno in NOT_NOW:
+                raise
             return None
 
     return get
@@ -148,6 +155,14 @@ class Server(ThreadingHTTPServer):
         host = self.server_name
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)
         return f"http://{shown}:{self.server_port}/"
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().get_request()
+        except OSError:
+            # No file is left for the connection, which stays in the queue: not to ask for it all the time.
+            time.sleep(BREATH_S)
+            raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
         if not self.places.acquire(blocking=False):
@@ -277,7 +292,11 @@ class Handler(BaseHTTPRequestHandler):
 
     def _file(self, path: str | None, body: bool) -> None:
         at = self.server.hub.id
-        data = None if path is None else self.server.get(path)
+        try:
+            data = None if path is None else self.server.get(path)
+        except OSError:
+            self.send_error(HTTPStatus.SERVICE_UNAVAILABLE)
+            return
         status, marks = HTTPStatus.OK, None
         fault = self.server.hub.fault
         if fault is not None and (path is None or data is None or path.endswith(".html")):
