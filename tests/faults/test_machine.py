@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psutil
 import pytest
 import yaml
 
@@ -186,9 +187,17 @@ def test_serve_without_a_file_left_serves_again_once_there_is(cli: Cli) -> None:
             except OSError:
                 said = b""
             assert not said.startswith(b"HTTP/1.1 404"), "a page that is there is not said to be missing"
+            before = cpu_s(process)
+            time.sleep(1)
+            assert cpu_s(process) - before < 0.5, "it waits, it does not spin"
         wait_for(lambda: page(at) == whole)
     finally:
         put_away(process)
+
+
+def cpu_s(process: subprocess.Popen[str]) -> float:
+    times = psutil.Process(process.pid).cpu_times()
+    return times.user + times.system
 
 
 def page(at: tuple[str, int]) -> tuple[int, bytes]:
