@@ -15,7 +15,6 @@ from typing import Final, NoReturn
 import click
 
 from touchstone import __version__
-from touchstone.cli import streams
 from touchstone.errors import TouchstoneError
 
 COMMANDS: Final = {
@@ -71,6 +70,8 @@ def main() -> NoReturn:
     # Shells start background jobs with SIGINT ignored; SIGTERM, which goes the same way, would then do nothing.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _terminated)
+    from touchstone.cli import streams
+
     streams.protect()
     code = _run()
     lost = streams.loss()
