@@ -288,7 +288,7 @@ class Builder:
                 known = withhold(state.glance(), self.options.publish)
                 if not state.settled:
                     found[name] = each, "", size
-                    built.notes.append(f"{each.name}: could not be read in full; the next build looks again")
+                    built.notes.append(making.half_read(each.name))
             views.append(known)
         views.sort(key=age, reverse=True)
         return Site(tuple(views), self.options.langs, self.options.base_url, docs)

@@ -136,7 +136,12 @@ class Done:
     def unsettled(self) -> Done:
         """The same of a run that could not: its pages stand for nothing, and the next build makes them again."""
         kept = {path: replace(each, inputs=None) for path, each in self.kept.items()}
-        return replace(self, kept=kept, settled=False)
+        return replace(self, kept=kept, notes=[*self.notes, half_read(self.summary.name)], settled=False)
+
+
+def half_read(name: str) -> str:
+    """What a build says of a run that is there, but could not be read in full."""
+    return f"{name}: could not be read in full; the next build looks again"
 
 
 def view_notes(view: BundleView) -> Iterator[str]:
