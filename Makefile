@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 AUDIT := .audit
 ARGS ?=
 
-.PHONY: demo test lint unit bench fuzz threats lock audit llm messages clean
+.PHONY: demo test lint unit bench fuzz faults threats lock audit llm messages clean
 
 demo: $(VENV)/.run
 	$(BIN)/touchstone demo $(ARGS)
@@ -48,6 +48,10 @@ lock: $(AUDIT)/.ready
 audit: $(AUDIT)/.ready
 	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements.lock
 	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --no-deps -r requirements-dev.txt
+
+# Kills, full disks, jumping clocks, at full length: hours. `make faults ARGS="-k test_killed_at_any_moment"`
+faults: $(VENV)/.dev
+	TOUCHSTONE_FAULTS=long $(BIN)/pytest tests/faults --timeout 36000 $(ARGS)
 
 # A small real model on http://127.0.0.1:18101, for trying things out.
 llm:

@@ -63,3 +63,14 @@ def test_a_command_without_streams_works(cli: Cli, unbuffered: str) -> None:
     command = f"exec {sys.executable} -m touchstone init --help <&- >&- 2>&-"
     env = cli.environment({"PYTHONUNBUFFERED": unbuffered})
     assert subprocess.run(["sh", "-c", command], cwd=cli.home, env=env, timeout=60).returncode == 0
+
+
+@pytest.mark.parametrize("into", [True, False], ids=["judge --into", "eval"])
+def test_a_run_that_was_made_for_nothing_is_taken_back(cli: Cli, endpoint: StandIn, into: bool) -> None:
+    write_project(cli.home, endpoint, prompts=1)
+    cli("eval")
+    (bundle,) = before = list((cli.home / "runs").iterdir())
+    endpoint.stop()
+    words = ("judge", "--bundle", str(bundle), "--into", "second") if into else ("eval",)
+    assert str(endpoint.port) in cli(*words, code=1).err
+    assert list((cli.home / "runs").iterdir()) == before
