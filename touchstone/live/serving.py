@@ -12,6 +12,7 @@ from pathlib import Path
 
 from touchstone.build import Builder
 from touchstone.errors import MachineError, TouchstoneError
+from touchstone.live.elsewhere import Elsewhere, keep_looking
 from touchstone.live.hub import Hub
 from touchstone.live.presence import announced
 from touchstone.live.script import live_script
@@ -41,6 +42,7 @@ class Site:
     """A site that stays up to date: one builder, one hub."""
 
     def __init__(self, options: Options, how: Serving, note: Callable[[str], None]) -> None:
+        self.elsewhere = Elsewhere(options, note)
         self.builder = Builder(options)
         self.hub = Hub(secrets.token_hex(4))
         self._how = how
@@ -57,6 +59,7 @@ class Site:
         with self._lock:
             try:
                 self._reconfigure(changed)
+                self.elsewhere.check()
                 # What failed may lie in pages that do not grow.
                 whole = changed is None or self.hub.fault is not None
                 grown = None if whole else self.builder.grow(changed or ())
@@ -93,6 +96,8 @@ class Site:
             return
         options = self._how.options()
         if options != self.builder.options:
+            if options.remote != self.elsewhere.address:
+                self.elsewhere = Elsewhere(options, self._note)
             self.builder = Builder(options)
 
     def _fail(self, fault: str, *, again: bool = False) -> bool:
@@ -127,10 +132,12 @@ def serving(options: Options, how: Serving, note: Callable[[str], None]) -> Iter
         kwargs={"poll": how.poll, "note": note},
         daemon=True,
     )
+    looker = threading.Thread(target=keep_looking, args=(lambda: site.elsewhere, site.rebuild, stop), daemon=True)
     with announced(options.state_home, server.url, options.runs) as token:
         server.token = token
         server.start()
         watcher.start()
+        looker.start()
         try:
             yield server, site
         finally:

@@ -118,7 +118,7 @@ def _while_same(
     files = [_stamp(path) for path in now.files]
     due = 0.0
     for changed in source:
-        yield _news(changed, now.ours)
+        yield _news(changed, now)
         if watched() != now:
             return
         if time.monotonic() < due:
@@ -133,10 +133,18 @@ def _while_same(
             return
 
 
-def _news(changed: Changed | None, ours: tuple[Path, ...]) -> Changed | None:
+def _news(changed: Changed | None, now: Watched) -> Changed | None:
     if not changed:
         return changed
-    return frozenset(path for path in changed if not any(path.is_relative_to(folder) for folder in ours))
+    # What we write may have a folder in it that others write, and that is watched.
+    return frozenset(
+        path for path in changed if not (ours := _nearest(path, now.ours)) or _nearest(path, now.folders) > ours
+    )
+
+
+def _nearest(path: Path, folders: tuple[Path, ...]) -> int:
+    """How deep that of `folders` lies which is next above `path`; 0 if there is none."""
+    return max((len(folder.parts) for folder in folders if path.is_relative_to(folder)), default=0)
 
 
 def _place(folder: Path) -> tuple[int, int] | None:

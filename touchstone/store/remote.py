@@ -142,6 +142,10 @@ class Pulled:
     """What a person should know, a line each."""
 
 
+class Unusable(MachineError):
+    """The address can never be used: packages are missing, or nobody knows what it means."""
+
+
 class _Moved(Exception):
     """The file on the other side is no longer the one that was listed."""
 
@@ -161,6 +165,8 @@ class Mirror:
         self._fs: Any = None
         self._root = ""
         self._saved = 0.0
+        self._text = ""
+        """The state as it was read or written last."""
         self._lock = threading.Lock()
 
     def prepare(self) -> None:
@@ -248,12 +254,13 @@ class Mirror:
                 self._fs.retries = 2
         except ImportError as error:
             more = "" if scheme in COPY else f"; {brief(error, 120)}"
-            raise MachineError(
+            raise Unusable(
                 f"{self.address}: reading runs there takes more packages: pip install 'touchstone-judge[remote]'{more}"
             ) from error
         except ValueError as error:
             # fsspec's word for a scheme that it does not know, among others.
-            raise MachineError(f"{self.address}: {brief(self.address.hide(str(error)), 120)}") from error
+            why = brief(self.address.hide(str(error)), 120)
+            raise Unusable(f"{self.address}: {why}; write an address like s3://, gs:// or sftp://") from error
 
     def _listing(self) -> tuple[dict[str, Entry], list[str]]:
         """What is there. Raises MachineError for nothing at all: that is no reason to forget what was."""
@@ -373,10 +380,10 @@ class Mirror:
             back = min(have, OVERLAP)
             if continues and _read(file, have - back, back) == _last(target, back):
                 return back + self._append(file, target, have, wanted)
-            return self._anew(file, target, wanted, grows and have < 0)
+            return self._anew(file, target, wanted, grows and not os.path.lexists(target))
 
     def _append(self, file: Any, target: Path, start: int, end: int) -> int:
-        with _written(target), _opened(target, os.O_APPEND) as out:
+        with _opened(target) as out:
             for at in range(start, end, PIECE):
                 data = _read(file, at, min(PIECE, end - at))
                 with _written(target):
@@ -422,16 +429,24 @@ class Mirror:
     # -- what is remembered
 
     def _load(self) -> None:
-        self._files = {}
-        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            data = json.loads(self._state.read_text(encoding="utf-8"))
+        text = ""
+        with suppress(OSError, ValueError):
+            text = self._state.read_text(encoding="utf-8")
+        if text and text == self._text:
+            return
+        self._files, self._text = {}, text
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            data = json.loads(text)
             self._files = {str(name): (int(size), str(stamp)) for name, (size, stamp) in data["files"].items()}
 
     def _save(self) -> None:
         self._saved = time.monotonic()
         text = json.dumps({"address": self.address.shown, "files": self._files})
+        if text == self._text and self._state.exists():
+            return
         with _written(self._state):
             replace_file(self._state, text.encode("utf-8"))
+        self._text = text
 
 
 def _finds_all(fs: Any) -> bool:
@@ -481,10 +496,12 @@ def _written(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _opened(path: Path, how: int) -> Iterator[int]:
-    refuse_link(path)
-    flags = os.O_WRONLY | os.O_CREAT | how | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
-    file = os.open(path, flags, 0o644)
+def _opened(path: Path) -> Iterator[int]:
+    """To be written at its end."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+    with _written(path):
+        refuse_link(path)
+        file = os.open(path, flags, 0o644)
     try:
         yield file
     finally:
@@ -560,6 +577,8 @@ def _plain(error: BaseException, scheme: str) -> str | None:
         return "nobody answers, or the connection broke off; check the network and the address, then try again"
     if numbers & {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE}:
         return "nobody answers, or the connection broke off; check the network and the address, then try again"
-    if any(word in str(error) for word in ("SlowDown", "ServiceUnavailable", "InternalError", "503", "Reduce your")):
+    if errno.EBUSY in numbers or any(
+        word in str(error) for word in ("SlowDown", "ServiceUnavailable", "InternalError")
+    ):
         return "the service says that it cannot answer now; try again in a while"
     return None
