@@ -10,6 +10,9 @@ import http.client
 import io
 import os
 import re
+import socket
+import threading
+import time
 import tomllib
 import unicodedata
 from collections.abc import Iterator
@@ -33,6 +36,8 @@ from tests.test_serve import running
 from touchstone.build import build
 from touchstone.cli import touchstone
 from touchstone.errors import TouchstoneError
+from touchstone.live.hub import Hub
+from touchstone.live.server import folder, listen
 from touchstone.options import Options
 
 KEY = "sk-l1ve/Secret+Key=0123456789"
@@ -250,6 +255,53 @@ def asked(host: str, path: str, headers: dict[str, str]) -> dict[str, str]:
         return {"status": str(answer.status), **{name.lower(): value for name, value in answer.getheaders()}}
     finally:
         connection.close()
+
+
+# -- the network
+
+
+@pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("127.0.0.1", False)])
+def test_who_listens_for_the_network_is_told(cli: Cli, host: str, warned: bool) -> None:
+    make_bundle(cli.home / "runs" / "r")
+    process = cli.start("serve", "--host", host, "--port", "0", "--no-open")
+    assert process.stdout is not None and process.stdout.readline().startswith("http://127.0.0.1:")
+    process.kill()
+    assert ("everyone who can reach this machine can read the site" in process.communicate()[1]) is warned
+
+
+def test_one_connection_too_many_is_closed_and_the_others_go_on(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("<html><head></head></html>")
+    server = listen("127.0.0.1", 0, folder(tmp_path), Hub("s"), b"", frozenset())
+    server.places = threading.BoundedSemaphore(3)
+    server.start()
+
+    def opened() -> socket.socket:
+        return socket.create_connection(("127.0.0.1", server.server_port), timeout=20)
+
+    def answered(connection: socket.socket) -> bool:
+        with suppress(ConnectionError):
+            connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            found = b""
+            while b"</html>" not in found and (piece := connection.recv(65536)):
+                found += piece
+            return found.startswith(b"HTTP/1.1 200")
+        return False
+
+    try:
+        held = [opened() for _ in range(3)]
+        assert all(map(answered, held))
+        with opened() as extra:
+            assert not answered(extra)
+        assert all(map(answered, held))
+        for each in held:
+            each.close()
+        until, again = time.monotonic() + 20, False
+        while not again and time.monotonic() < until:
+            with opened() as extra:
+                again = answered(extra)
+        assert again, "there is room again"
+    finally:
+        server.stop()
 
 
 # -- the table

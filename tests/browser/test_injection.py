@@ -22,6 +22,8 @@ from tests.test_serve import running
 from tests.watching import watching
 from touchstone import judge_events
 from touchstone.build import build
+from touchstone.live.hub import Hub
+from touchstone.live.server import folder, listen
 from touchstone.options import Options
 
 EVIL = "evil" if os.name == "nt" else FOLDER  # a file system that takes no such name needs no test of it
@@ -205,3 +207,50 @@ def test_the_monitor_of_a_run_shows_text(home: Path, context: Callable[..., Brow
             watched.page.goto(link)
             watched.check()
     assert watched.odd == []
+
+
+ELSEWHERE = """async (ours) => {
+    const got = [];
+    window.touchstoneSearch = { part: (entries) => got.push(entries), shard: (rows) => got.push(rows) };
+    const tag = (name, fields) => new Promise((done) => {
+        const each = Object.assign(document.createElement(name), fields);
+        each.onload = () => { got.push(`${name} ${fields.src ?? fields.href}`); done(); };
+        each.onerror = () => done();
+        document.body.append(each);
+    });
+    await tag("script", { src: ours + "data/search-1.js" });
+    await tag("script", { src: ours + "-/live.js" });
+    await tag("img", { src: ours + "assets/icon.svg" });
+    await tag("link", { rel: "stylesheet", href: ours + "assets/style.css" });
+    for (const path of ["", "data/runs.json", "runs/r/index.html"]) {
+        await fetch(ours + path).then((answer) => answer.text()).then((text) => got.push(text), () => {});
+    }
+    await new Promise((done) => {
+        const stream = new EventSource(ours + "events");
+        stream.onopen = () => { got.push("a stream"); done(); };
+        stream.onerror = () => { stream.close(); done(); };
+    });
+    const frame = document.createElement("iframe");
+    await new Promise((done) => { frame.onload = done; frame.src = ours; document.body.append(frame); });
+    try { got.push(frame.contentDocument?.title ?? null); } catch { /* as it should be */ }
+    return got.filter((each) => each !== null);
+}"""
+
+
+@pytest.mark.parametrize("other", ["localhost", "127.0.0.1"])
+def test_a_page_from_elsewhere_gets_nothing(cli: Cli, context: Callable[..., BrowserContext], other: str) -> None:
+    """Another port is another origin, also of the same site."""
+    poison(cli.home / "runs" / "r")
+    (cli.home / "elsewhere").mkdir()
+    (cli.home / "elsewhere" / "index.html").write_text("<html><head></head><body></body></html>")
+    server = listen("127.0.0.1", 0, folder(cli.home / "elsewhere"), Hub("s"), b"", frozenset())
+    server.start()
+    page = context().new_page()
+    try:
+        with running(cli, "serve", "--port", "0", "--no-open") as (_, url):
+            page.goto(url)
+            assert page.evaluate(ELSEWHERE, url), "on our own pages it is there"
+            page.goto(f"http://{other}:{server.server_port}/")
+            assert page.evaluate(ELSEWHERE, url) == []
+    finally:
+        server.stop()
