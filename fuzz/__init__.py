@@ -14,12 +14,17 @@ keeping are copied into the corpus by hand.
     front      front matter, tables in judge_quality.md  →  fields or none
     replies    what a judge says                         →  a verdict, a report, or Refused
     stream     the body of a chat response, in pieces    →  a reply or ChatFailure, the same however it is cut
+    refusals   errors of a server, addresses of one      →  ChatFailure or EndpointError, short, without our key
     markup     texts of models as HTML                   →  only tags, attributes and links that we chose
     rows       names and texts in rows of pages          →  nothing of them is markup
+    vault      the same in notes for Obsidian            →  nothing that a plugin would run
+    names      what strangers call things                →  names of files, safe everywhere, one for each
     http       requests on a raw socket                  →  an answer or a closed connection, and the server lives on
     hub        who joins, leaves and does not read       →  nobody misses a change without being told
 """
 
 from typing import Final
 
-TARGETS: Final = ("logs", "cuts", "yaml", "front", "replies", "stream", "markup", "rows", "http", "hub")
+TARGETS: Final = (
+    "logs", "cuts", "yaml", "front", "replies", "stream", "refusals", "markup", "rows", "vault", "names", "http", "hub",
+)  # fmt: skip

@@ -23,8 +23,11 @@ EXAMPLES: Final = {
     "front": 250,
     "replies": 250,
     "stream": 300,
+    "refusals": 200,
     "markup": 100,
     "rows": 20,
+    "vault": 120,
+    "names": 80,
     "http": 120,
     "hub": 80,
 }
