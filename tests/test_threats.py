@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import http.client
 import io
+import json
 import os
 import re
 import socket
@@ -229,6 +230,30 @@ def test_no_link_in_a_bundle_is_read_or_written_through(
         assert path.is_symlink() or b"ssh-key" not in path.read_bytes(), path
 
 
+# -- the terminal
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no folder can be called so")
+def test_no_command_prints_what_a_terminal_obeys(cli: Cli) -> None:
+    orders = "\x1b[31m\x9b2J\x07\u202e"
+    bundle = poison(cli.home / "runs" / f"r{orders}")
+    whole = (bundle / "pack.yaml").read_text(encoding="utf-8")
+    for log in bundle.glob("*.jsonl"):
+        text = log.read_text(encoding="utf-8").replace("{{7*7}}", json.dumps(orders)[1:-1])
+        log.write_text(text + text.replace('"repeat": 0', f'"repeat": {json.dumps(orders)}') + f"{orders} torn\n")
+    place = ("--bundle", str(bundle))
+    for command in (
+        ("check", str(bundle)), ("scorecard",), ("judge", *place, "--dry-run", "--judge-config", "j.yaml"),
+        ("judge-meta", "export"), ("build",),
+    ):  # fmt: skip
+        for pack in (whole, f'{whole}"odd{json.dumps(orders)[1:-1]}": 1\n')[: 1 + (command[0] == "check")]:
+            (cli.home / "j.yaml").write_text("model: j\nendpoint: http://127.0.0.1:9\n")
+            (bundle / "pack.yaml").write_text(pack, encoding="utf-8")
+            done = cli(*command, code=None)
+            for line in (done.out + done.err).splitlines():
+                assert line.isprintable(), (command, line)
+
+
 # -- other origins: pages from elsewhere, in the same browser
 
 
@@ -347,7 +372,8 @@ def test_what_users_get_is_locked_with_hashes() -> None:
     ]
     for text in wanted:
         need = Requirement(text)
-        assert need.specifier.contains(locked[canonicalize_name(need.name)]), f"{text}: run `make lock`"
+        version = locked.get(canonicalize_name(need.name))
+        assert version is not None and need.specifier.contains(version), f"{text}: run `make lock`"
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.name)

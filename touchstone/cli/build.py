@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from touchstone.cli.common import Settings, config_option, fetched, load_settings, note, source_option
+from touchstone.cli.common import Settings, config_option, fetched, load_settings, note, source_option, tell
 
 if TYPE_CHECKING:
     from touchstone.build import Built
@@ -90,8 +90,8 @@ def _what_goes_out(options: Options, *, site: bool) -> None:
     always = ["scores", "red flags", "names of models, judges and prompts", "latencies", "judge quality"]
     if options.publish.rationales and site:
         always += ["scorecard.md", "judge_quality.md"]
-    click.echo(f"goes out: {', '.join([*always, *out])}")
-    click.echo(f"stays at home: {', '.join(kept) or 'nothing'}")
+    tell(f"goes out: {', '.join([*always, *out])}")
+    tell(f"stays at home: {', '.join(kept) or 'nothing'}")
     if "rationales" in out and "answers" in kept:
         note("rationales quote the answers; publish.rationales: false keeps them at home too")
 
@@ -143,7 +143,7 @@ def report(built: Built, out: Path, start: str = "index.html", began: float | No
     if built.heaviest is not None and built.runs > 1:
         size += f" (most of it {built.heaviest[0]}: {built.heaviest[1] / 1e6:.1f} MB)"
     took = f" in {time.monotonic() - began:.1f} s" if began is not None else ""
-    click.echo(f"{out / start}: {runs}, {changed}{removed}, {size}{took}")
+    tell(f"{out / start}: {runs}, {changed}{removed}, {size}{took}")
 
 
 def _base_url(text: str | None) -> str | None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from touchstone.cli.common import Source, config_option, fetched, load_settings, note, the_bundle
+from touchstone.cli.common import Source, config_option, fetched, load_settings, note, tell, the_bundle
 
 if TYPE_CHECKING:
     from touchstone.store.address import Address
@@ -35,7 +35,7 @@ def check(target: Path | Address | None, config: Path | None) -> None:
         bundle = the_bundle(None if target is None else source, settings)
         shown, findings = str(bundle), check_bundle(bundle)
     for line in findings:
-        click.echo(line)
+        tell(line)
     if findings:
         raise SystemExit(1)
     note(f"{shown}: nothing wrong")

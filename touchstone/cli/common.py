@@ -202,3 +202,10 @@ def note(text: str) -> None:
     from touchstone.cli import terminal
 
     terminal.note(text)
+
+
+def tell(text: object) -> None:
+    """A result on stdout, without what a terminal would obey: names of folders may be a stranger's."""
+    from touchstone.cli import terminal
+
+    click.echo(terminal.printable(str(text)))

@@ -18,6 +18,7 @@ from touchstone.cli.common import (
     load_settings,
     note,
     runs_option,
+    tell,
     web_options,
 )
 
@@ -173,8 +174,8 @@ class _Tally:
 def summarize(outcome: Outcome) -> None:
     """What came of it, on stdout."""
     counts = ", ".join(f"{count} {status}" for status, count in sorted(outcome.answers.items()))
-    click.echo(f"{outcome.bundle}: {sum(outcome.answers.values())} of {outcome.total} answers ({counts})")
-    click.echo(speed_table(outcome.bundle))
+    tell(f"{outcome.bundle}: {sum(outcome.answers.values())} of {outcome.total} answers ({counts})")
+    tell(speed_table(outcome.bundle))
 
 
 def conclude(outcome: Outcome) -> None:

@@ -17,6 +17,7 @@ from touchstone.cli.common import (
     live_page,
     load_settings,
     note,
+    tell,
     the_bundle,
     web_options,
 )
@@ -232,14 +233,14 @@ def conclude(outcome: Outcome, shard: Shard | None = None) -> None:
     """The scorecard on stdout, the next step on stderr."""
     view = outcome.view
     tally = view.judge.tally
-    click.echo(f"{outcome.bundle}: {tally.done} verdicts, {tally.unscored} unscored, {tally.red_flags} red flags")
+    tell(f"{outcome.bundle}: {tally.done} verdicts, {tally.unscored} unscored, {tally.red_flags} red flags")
     if shard is not None:
         note(f"shard {shard} is judged; next: touchstone merge, once all {shard.n} are there")
         return
     if view.rows:
-        click.echo(scorecard_table(view))
+        tell(scorecard_table(view))
     if outcome.consistency is not None:
-        click.echo(in_words(outcome.consistency))
+        tell(in_words(outcome.consistency))
     note("next: touchstone build")
 
 
@@ -283,7 +284,7 @@ def forecast(request: Request) -> None:
     from touchstone.judge_session import estimate_bundle
 
     for line in estimate_lines(estimate_bundle(request)):
-        click.echo(line)
+        tell(line)
     note("nothing was asked or written")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from touchstone.cli.common import LocalPath, config_option, load_settings, note, the_bundle
+from touchstone.cli.common import LocalPath, config_option, load_settings, note, tell, the_bundle
 
 
 @click.group("judge-meta")
@@ -29,8 +29,8 @@ def export(bundle: Path | None, max_tokens: int | None, config: Path | None) -> 
     written = write(path, max_tokens)
     for each in written:
         size = f"{len(each.text)} characters, about {estimated_tokens(each.text)} tokens"
-        click.echo(f"{each.request}: {size}, cells: {len(each.cells)}")
-        click.echo(each.form)
+        tell(f"{each.request}: {size}, cells: {len(each.cells)}")
+        tell(each.form)
         if each.kept:
             note(f"{each.form}: is filled in already and stays as it is")
     note(
@@ -73,6 +73,6 @@ def ingest(bundle: Path | None, responses: tuple[str, ...], config: Path | None)
         note(f"not meta-evaluated: {cell.model} ({cell.variant})")
     if evaluation.reference is None:
         note("no reference is named (reference: at the top of the form); judges are then compared without it")
-    click.echo(result.path)
+    tell(result.path)
     note(result.sentence)
     note("next: touchstone build")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from touchstone.cli.common import LocalPath, note
+from touchstone.cli.common import LocalPath, note, tell
 
 
 @click.command()
@@ -22,5 +22,5 @@ def merge(folders: tuple[Path, ...], into: str) -> None:
     made = join(folders, into)
     for text in made.notes:
         note(text)
-    click.echo(f"{made.bundle}: {made.answers} answers, {made.verdicts} verdicts, {made.reports} reports")
+    tell(f"{made.bundle}: {made.answers} answers, {made.verdicts} verdicts, {made.reports} reports")
     note(f"next: {command('touchstone', 'judge', '--bundle', made.bundle)}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from touchstone.cli.common import LocalPath, config_option, load_settings, the_bundle
+from touchstone.cli.common import LocalPath, config_option, load_settings, tell, the_bundle
 
 
 @click.command()
@@ -31,4 +31,4 @@ def scorecard(bundle: Path | None, config: Path | None) -> None:
             raise BundleError(
                 f"{path}: has no readable pack.yaml, so there are no weights; `touchstone check` says more"
             )
-        click.echo(write_scorecard(path, view, datetime.now(UTC)))
+        tell(write_scorecard(path, view, datetime.now(UTC)))
