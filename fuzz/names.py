@@ -40,5 +40,6 @@ def check(data: bytes) -> None:
     distinct(paths)
     folded = {unicodedata.normalize("NFKC", path).casefold() for path in paths}
     for path in paths:
-        assert path.startswith("docs/") and all(map(is_plain, path.split("/"))), path
+        stem = path.removesuffix(".html")
+        assert path == f"{stem}.html" and stem.startswith("docs/") and all(map(is_plain, stem.split("/"))), path
         assert not folded & {str(above).casefold() for above in PurePosixPath(path).parents}

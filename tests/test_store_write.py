@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,18 @@ def test_a_replacement_leaves_nothing_beside_it(tmp_path: Path) -> None:
     save(target, "Grüße")
     assert target.read_bytes() == "Grüße".encode()
     assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+@pytest.mark.parametrize(
+    "name", ["x" * 255, "ü" * 127, "漢" * 85, "🦊" * 63], ids=["ASCII", "two", "three", "four bytes"]
+)
+def test_a_name_may_be_as_long_as_the_file_system_takes(tmp_path: Path, name: str) -> None:
+    with suppress(OSError):  # not every file system counts in bytes
+        (tmp_path / name).write_bytes(b"")
+        replace_file(tmp_path / name, b"ours")
+        assert (tmp_path / name).read_bytes() == b"ours"
+        return
+    assert not (tmp_path / name).exists()
 
 
 def test_what_cannot_be_replaced_stays(tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ def _fresh(path: Path) -> int:
 
 def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
     """`path` holds `data` afterwards, or what it held before. Raises OSError."""
-    beside = path.with_name(f".{path.name[:100]}.{os.getpid()}.tmp")
+    # 60 characters are at most 240 bytes, and file systems take 255.
+    beside = path.with_name(f".{path.name[:60]}.{os.getpid()}.tmp")
     try:
         with os.fdopen(_fresh(beside), "wb") as file:
             file.write(data)
