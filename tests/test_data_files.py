@@ -187,6 +187,12 @@ def test_also_where_another_sign_parts_the_cells(text: str, cell: str) -> None:
     assert _cell(text) == cell and harmless(cell)
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["\n", ";", "; ", '\t "', " ", '"'])
+def test_a_long_text_takes_no_longer_than_it_is(piece: str) -> None:
+    assert _cell(piece * 1_000_000 + "x").endswith("x")
+
+
 # -- feed, sitemap, 404
 
 

@@ -96,6 +96,26 @@ def test_keys_and_addresses_are_named_with_their_place(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "sk-abcdefghijklmnopqrstuvwx", "sk-proj-abcdefghijklmnopqrstuvwx", "sk-ant-api03-abcdefghijklmnopqrstuvwx",
+        "ghp_" + "a1" * 18, "hf_" + "aB" * 17, "AKIA" + "A1" * 8, "xoxb-1234567890-abc",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc-_123", "Bearer abcdefghijklmnopqrstuvwxyz",
+    ],
+)  # fmt: skip
+def test_what_keys_look_like(tmp_path: Path, key: str) -> None:
+    (tmp_path / "page.html").write_text(f"<p>key={key}</p>")
+    assert len(list(giveaways(tmp_path))) == 1
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("piece", ["sk-", "sk-a-", "eyJ-", "eyJaaaaaaaaaaaa.", "a@", "a@a.", "http://a:", "a.", "ghp_"])
+def test_what_begins_like_a_key_a_million_times_is_looked_through_all_the_same(tmp_path: Path, piece: str) -> None:
+    (tmp_path / "page.html").write_text(piece * 300_000)
+    assert len(list(giveaways(tmp_path))) <= 2
+
+
 def test_a_build_for_the_public_warns_of_them(runs: Path, tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     log = tmp_path / "runs" / "r" / "judgements.jsonl"

@@ -10,14 +10,19 @@ from typing import Final
 SHOWN: Final = 20
 """Places that are named; the others are counted."""
 _TEXT: Final = {".html", ".json", ".csv", ".md", ".js", ".xml", ".svg", ".txt"}
+# A hostile answer is megabytes of what begins like a key: no pattern may look far from many places.
 _KINDS: Final = (
     (
         "an API key",
-        rb"\b(?:sk-(?:[a-z]+-)*[A-Za-z0-9_]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|hf_[A-Za-z0-9]{30,}"
+        rb"\b(?:sk-(?:[a-z0-9]{1,12}-){0,3}[A-Za-z0-9_]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_\w{30,}|hf_[A-Za-z0-9]{30,}"
         rb"|AKIA[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{35}|xox[abprs]-[0-9A-Za-z-]{10,}|glpat-[0-9A-Za-z_-]{20,})",
     ),
     ("a private key", rb"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"),
-    ("a token", rb"(?i:bearer) [A-Za-z0-9._~+/-]{24,}|\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}"),
+    (
+        "a token",
+        rb"(?i:bearer) [A-Za-z0-9._~+/-]{24,}"
+        rb"|(?<![A-Za-z0-9_.-])eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}",
+    ),
     ("credentials in an address", rb"\bhttps?://[^\s/@:\"'<>]{1,100}:[^\s/@\"'<>]{1,100}@"),
     ("an e-mail address", rb"\b[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}\b"),
 )

@@ -38,7 +38,7 @@ from touchstone.site import File, Site
 Row = Sequence[Any]
 """Values in the order of the table's columns."""
 
-_FORMULA: Final = re.compile(r"""(^|[;\t\r\n])(?=[\s"]*[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
+_FORMULA: Final = re.compile(r"""(^|[;\t\r\n])(?=(?:[^\S\t\r\n]|")*[=+\-@＝＋－＠])|^(?=[\t\r\n])""")
 """Where a spreadsheet may take text for a formula; where the comma is the decimal mark, a semicolon begins a cell."""
 
 
