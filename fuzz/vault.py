@@ -17,7 +17,7 @@ LINE_ENDS: Final = re.compile("[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 
 
 def check(data: bytes) -> None:
-    choices = Choices(data)
+    choices = Choices(data[:20_000])
     text, name = choices.text(), choices.text()
     line = inline(text)
     assert not LINE_ENDS.search(line)
