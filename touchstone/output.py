@@ -15,11 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
 from touchstone.errors import MachineError, TouchstoneError
 from touchstone.options import Options
-from touchstone.store.write import HALF_WRITTEN, machine_error, replace_file, retry_locked
+from touchstone.store.write import machine_error, replace_file, retry_locked, sweep
 
 GENERATOR: Final = b'<meta name="generator" content="touchstone'
 """Stands in every page we write; its presence in index.html says that the folder is ours."""
@@ -218,12 +216,9 @@ class Output(Folder):
         if not self._unfinished:
             return
         self._unfinished = False
-        for folder in {(self.root / path).parent for path in self.known or ()}:
-            with suppress(OSError):
-                for entry in list(os.scandir(folder)):
-                    found = HALF_WRITTEN.fullmatch(entry.name)
-                    if found is not None and not psutil.pid_exists(int(found[1])):
-                        self.remove((folder / entry.name).relative_to(self.root).as_posix())
+        ours = [self.root / path for path in self.known or ()]
+        inside = {folder for folder in {path.parent for path in ours} if folder.resolve().is_relative_to(self._resolved)}
+        sweep(path for path in ours if path.parent in inside)
 
     def _text(self) -> str:
         return json.dumps({"out": str(self._resolved), "files": sorted(self.known or ()), "memory": self.memory})

@@ -30,7 +30,7 @@ from touchstone.publishing import withhold
 from touchstone.render import own_templates
 from touchstone.site import Site, age
 from touchstone.store.bundles import find_bundles, not_shown
-from touchstone.store.write import machine_error, replace_file, retry_locked
+from touchstone.store.write import machine_error, replace_file, retry_locked, sweep
 from touchstone.vault import charts, merge, notes
 from touchstone.vault.notes import Attachment, Note
 from touchstone.vault.properties import LISTS
@@ -331,6 +331,7 @@ def build(options: Options) -> Built:
             built.written.append(item.path)
         with suppress(OSError):
             built.bytes += (options.out / item.path).stat().st_size
+    sweep(folder.root / path for path in planned)
     built.removed = folder.keep_only(planned)
     folder.save(done=True)
     built.notes.extend(folder.said)

@@ -10,7 +10,8 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-HALF_WRITTEN: Final = re.compile(r"\..+\.([0-9]{1,9})\.tmp")
-"""What `replace_file` writes before it renames; the group is the number of the process."""
+HALF_WRITTEN: Final = re.compile(r"\.(.+)\.([0-9]{1,9})\.tmp")
+"""What `replace_file` writes before it renames: the beginning of the file's name, and the number of the process."""
+_BEGINNING: Final = 60
+"""Characters: at most 240 bytes, and file systems take 255."""
 _RENAME_TRIES: Final = 60
 _RENAME_PAUSE_S: Final = 0.05
 
@@ -78,8 +81,7 @@ def _fresh(path: Path) -> int:
 
 def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
     """`path` holds `data` afterwards, or what it held before. Raises OSError."""
-    # 60 characters are at most 240 bytes, and file systems take 255.
-    beside = path.with_name(f".{path.name[:60]}.{os.getpid()}.tmp")
+    beside = path.with_name(f".{path.name[:_BEGINNING]}.{os.getpid()}.tmp")
     try:
         with os.fdopen(_fresh(beside), "wb") as file:
             file.write(data)
@@ -90,6 +92,21 @@ def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def sweep(paths: Iterable[Path]) -> None:
+    """Remove what processes that are no more left half-written of these files. Raises nothing."""
+    import psutil  # takes a while, and few commands need it
+
+    beginnings: dict[Path, set[str]] = {}
+    for path in paths:
+        beginnings.setdefault(path.parent, set()).add(path.name[:_BEGINNING])
+    for folder, names in beginnings.items():
+        with suppress(OSError):
+            for entry in list(os.scandir(folder)):
+                found = HALF_WRITTEN.fullmatch(entry.name)
+                if found is not None and found[1] in names and not psutil.pid_exists(int(found[2])):
+                    Path(entry.path).unlink()
 
 
 def save(path: Path, text: str) -> None:
