@@ -217,7 +217,9 @@ class Output(Folder):
             return
         self._unfinished = False
         ours = [self.root / path for path in self.known or ()]
-        inside = {folder for folder in {path.parent for path in ours} if folder.resolve().is_relative_to(self._resolved)}
+        inside = {
+            folder for folder in {path.parent for path in ours} if folder.resolve().is_relative_to(self._resolved)
+        }
         sweep(path for path in ours if path.parent in inside)
 
     def _text(self) -> str:
