@@ -121,7 +121,7 @@ def state(home: Path) -> dict[str, Any]:
             rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             found[name] = [{k: v for k, v in row.items() if k not in ("ts", "metrics")} for row in rows]
         else:
-            found[name] = re.sub(r"(?m)^created: .*$", "created: -", path.read_text(encoding="utf-8"))
+            found[name] = re.sub(r"(?m)^(created:|\| Made \|) .*$", r"\1 -", path.read_text(encoding="utf-8"))
     return found
 
 

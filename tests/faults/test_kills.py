@@ -19,7 +19,7 @@ from tests.faults.cases import CASES, Ready, next_words, state, two_runs, whole_
 from tests.faults.faults import LONG, Commands, copy_of, leftovers, posix, tree
 from tests.making import verdict
 
-KILLS = 200 if LONG else 3
+KILLS = 200 if LONG else 2
 KILLED = ("eval", "judge", "judge, once more", "judge-meta ingest", "build", "build, once more")
 IN_A_ROW = 4
 """So often at most, before a run is left to end."""
@@ -75,7 +75,7 @@ def whole_pages(folder: Path) -> Iterator[None]:
                 if not is_whole(data) or not data:
                     half.append(path)
 
-    looker = threading.Thread(target=look)
+    looker = threading.Thread(target=look, daemon=True)
     looker.start()
     try:
         yield
@@ -95,7 +95,7 @@ class Reader:
         self._at = (str(parts.hostname), int(parts.port or 80))
         self.whole = 0
         self.half: list[str] = []
-        self._threads = [threading.Thread(target=self._read, args=(number,)) for number in range(2)]
+        self._threads = [threading.Thread(target=self._read, args=(number,), daemon=True) for number in range(2)]
         self._end = threading.Event()
         for thread in self._threads:
             thread.start()
