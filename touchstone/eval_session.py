@@ -33,7 +33,7 @@ from touchstone.sampling.parent import Sampler
 from touchstone.store.bundles import read_document
 from touchstone.store.lines import LogTail
 from touchstone.store.lock import exclusive
-from touchstone.store.write import JsonlWriter, machine_error, replace_file, retry_locked
+from touchstone.store.write import JsonlWriter, machine_error, replace_file, retry_locked, sync_folder
 
 STOPPING: Final = "stopping after the answer that is under way; Ctrl-C once more stops at once"
 
@@ -161,6 +161,7 @@ def _publish(runs: Path, pack_id: str, pack: bytes, fields: dict[str, Any]) -> P
             replace_file(beside / "bundle.yaml", text.encode("utf-8"), sync=True)
             if not target.exists():
                 retry_locked(lambda: beside.rename(target))  # noqa: B023 - called at once
+                sync_folder(runs)
                 return target
         finally:
             _discard(beside)

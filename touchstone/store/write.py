@@ -89,9 +89,23 @@ def replace_file(path: Path, data: bytes, *, sync: bool = False) -> None:
                 file.flush()
                 os.fsync(file.fileno())
         retry_locked(lambda: beside.replace(path))
+        if sync:
+            sync_folder(path.parent)
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """That a file was made or renamed in it is on disk, too, where the system has a way to see to that."""
+    if os.name == "nt":
+        return
+    with suppress(OSError):
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def sweep(paths: Iterable[Path]) -> None:
@@ -146,8 +160,11 @@ class JsonlWriter:
         self._unsynced = False
         try:
             refuse_link(path)
+            fresh = sync and not path.exists()
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
             self._mend(cut_half)
+            if fresh:
+                sync_folder(path.parent)
         except OSError as error:
             raise machine_error(path, error) from error
 
