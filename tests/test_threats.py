@@ -233,6 +233,24 @@ def test_no_link_in_a_bundle_is_read_or_written_through(
         assert path.is_symlink() or b"ssh-key" not in path.read_bytes(), path
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_no_link_in_our_state_is_written_through(tmp_path: Path) -> None:
+    make_bundle(tmp_path / "runs" / "r", judged=0)
+    options = Options(runs=tmp_path / "runs", out=tmp_path / "out", state_home=tmp_path)
+    build(options)
+    (state,) = (tmp_path / ".touchstone").glob("build-*.json")
+    secret = tmp_path / "secret.txt"
+    secret.write_text("mine", encoding="utf-8")
+    make_bundle(tmp_path / "runs" / "s", judged=0)
+    for path in (state, state.with_suffix(".claims"), state.with_name(f".{state.name}.{os.getpid()}.tmp")):
+        path.unlink(missing_ok=True)
+        path.symlink_to(secret)
+        with suppress(TouchstoneError):
+            build(options)
+        assert secret.read_text(encoding="utf-8") == "mine", path
+        path.unlink(missing_ok=True)
+
+
 # -- the terminal
 
 

@@ -51,7 +51,8 @@ class Folder:
         try:
             self.claims.parent.mkdir(parents=True, exist_ok=True)
             # One write, for several processes do this at once.
-            file = os.open(self.claims, os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0), 0o644)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0)
+            file = os.open(self.claims, flags, 0o644)
             try:
                 os.write(file, lines.encode("utf-8", "surrogatepass"))
             finally:
