@@ -65,15 +65,25 @@ class Page:
             self._map = mmap.mmap(file.fileno(), 0)
         self.fields = _Fields.from_buffer(self._map)
 
-    def arm(self, under: Path, number: int, error: int, *, once: bool = False, half: bool = False) -> None:
-        """The `number`-th call below `under` fails, and all after it unless `once`; `half`: a write takes half."""
+    def arm(
+        self, under: Path, number: int, error: int, *, once: bool = False, half: bool = False, kinds: int | None = None
+    ) -> None:
+        """The `number`-th call below `under` fails, and all after it unless `once`; `half`: a write takes half.
+
+        `kinds`: of calls; by default those that the error can come from.
+        """
         fields = self.fields
         fields.under = os.fsencode(under)
         fields.count, fields.half = 0, half
         fields.counts = (ctypes.c_int64 * 6)()
         fields.first, fields.last = number, number if once else FOR_EVER
-        fields.error, fields.kinds = error, KINDS[error]
+        fields.error, fields.kinds = error, KINDS[error] if kinds is None else kinds
         fields.armed = 1
+
+    @property
+    def count(self) -> int:
+        """Calls so far that could have failed."""
+        return int(self.fields.count)
 
     def disarm(self) -> dict[int, int]:
         """All is well again; errno to how many calls could have had it."""

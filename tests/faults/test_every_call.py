@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.faults.cases import CASES, Ready, next_words, state, whole_lines
-from tests.faults.faults import KILL, LONG, Commands, chosen, copy_of, leftovers
+from tests.faults.faults import KILL, LONG, READ, Commands, chosen, copy_of, leftovers
 from touchstone.bundle import open_bundle
 
 ERRORS = {
@@ -28,8 +28,8 @@ ERRORS = {
 }
 """Name to errno, and whether only one call fails."""
 IN_SHORT = ("disk full", "disk broken once", "killed")
-"""What the short version tries, one call each; all three where something is measured, else in turn."""
-MEASURING = ("eval", "judge", "build")
+"""What the short version tries, one call each; all three for the judge, else in turn."""
+MEASURING = ("judge",)
 
 
 def pairs() -> list[tuple[str, str]]:
@@ -75,3 +75,22 @@ def test_the_call_fails(commands: Commands, ready: Callable[[str], Ready], name:
             if (bundle / "judge_events.jsonl").exists():
                 view = open_bundle(bundle).refresh()
                 assert view.judge.finished and not view.judge.aborted and view.judge.done == view.judge.total, where
+
+
+@pytest.mark.usefixtures("shim")
+@pytest.mark.parametrize("name", CASES if LONG else ["scorecard"])
+def test_nothing_is_written_down_of_half_a_run(commands: Commands, ready: Callable[[str], Ready], name: str) -> None:
+    """Each file that is opened for reading fails once: the command is refused, or its result is whole."""
+    case, expected = CASES[name], ready(name)
+    call = 0
+    while True:
+        call += 1
+        home = copy_of(expected.before, commands.home)
+        commands.page.arm(home, call, errno.EIO, once=True, kinds=READ)
+        done = commands(*case.words, code=None)
+        if commands.page.count < call:
+            break
+        said = case.leaves_out and re.search("not shown|could not be read", done.err)
+        assert done.code == 1 or said or state(home) == expected.after, f"call {call}\n{done.err}"
+    commands.page.disarm()
+    assert call > 3
