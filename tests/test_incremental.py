@@ -145,6 +145,18 @@ def test_a_run_that_grows_renews_only_the_pages_of_its_newest_lines(tmp_path: Pa
     assert f"{home}verdicts-1.html" not in world.builder.update().written, "the rest follows, and only the rest"
 
 
+def test_pages_that_somebody_looks_at_are_made_and_told_before_the_others(tmp_path: Path) -> None:
+    world = World(tmp_path, 8)
+    run = world.runs[0]
+    page = f"runs/{run.name}/judge/index.html"
+    append(run / "judge_events.jsonl", event("p2", 3))
+    told: list[list[str]] = []
+    built = world.builder.grow([(run / "judge_events.jsonl").resolve()], {page}, told.append)
+    assert built is not None
+    assert told[0] == [page]
+    assert [path for group in told for path in group] == built.written
+
+
 def test_what_the_builder_is_told_of_and_does_not_know_is_for_update(tmp_path: Path) -> None:
     world = World(tmp_path, 9)
     run = world.runs[0]

@@ -209,6 +209,18 @@ def test_who_was_away_too_long_starts_afresh() -> None:
     assert hub.join(hub.id)[1] == ()
 
 
+def test_pages_are_watched_as_long_as_they_are_open() -> None:
+    hub = Hub("s")
+    first, _ = hub.join(None, "a.html")
+    again, _ = hub.join(None, "a.html")
+    hub.join(None)
+    assert hub.watched == {"a.html"}
+    hub.leave(first)
+    assert hub.watched == {"a.html"}
+    hub.leave(again)
+    assert hub.watched == frozenset()
+
+
 def test_who_does_not_read_is_let_go_and_the_others_are_not_delayed() -> None:
     hub = Hub("s")
     slow, _ = hub.join(None)

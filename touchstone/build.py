@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import ChainMap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -358,6 +358,12 @@ class Builder:
             options.publish,
             options.noindex,
         )
+        if options.scheduler is not None and jobs:
+            from touchstone.scheduler import spread
+
+            unreadable, told = partial(self._unreadable, built), built.notes.append
+            yield from spread(options.scheduler, jobs, settings, self.output, renderer.fingerprint, unreadable, told)
+            return
         workers = min(os.cpu_count() or 1, len(jobs), 1 + size // WORTH_SHARING)
         if workers > 1:
             from touchstone.sharing import shared
@@ -424,9 +430,15 @@ class Builder:
 
     # -- a run that grows
 
-    def grow(self, changed: Iterable[Path]) -> Built | None:
+    def grow(
+        self,
+        changed: Iterable[Path],
+        watched: Container[str] = (),
+        tell: Callable[[list[str]], None] = lambda written: None,
+    ) -> Built | None:
         """Bring up to date what shows the newest lines of these logs (absolute paths).
 
+        The pages `watched` come first; `tell` hears what is written as soon as it is.
         None: more than that changed, and `update` is due. Raises TouchstoneError.
         """
         bundles = self._growing(changed)
@@ -449,10 +461,14 @@ class Builder:
             self._site = self._site.grown(view)
             grown = list(outputs(pages.grown(self._site, view), self._site, self._renderer, self.options.timezone))
             self.output.claim(made.path for made in grown)
-            after = write_all(grown, self.output, ChainMap(run.kept, self._wide), built)
             home = self._site.home(view)
-            for path, kept in after.items():
-                (run.kept if home in path else self._wide)[path] = kept if state.settled else replace(kept, inputs=None)
+            first = [made for made in grown if made.path in watched]
+            for group in (first, [made for made in grown if made.path not in watched]):
+                before = len(built.written)
+                for path, kept in write_all(group, self.output, ChainMap(run.kept, self._wide), built).items():
+                    known = kept if state.settled else replace(kept, inputs=None)
+                    (run.kept if home in path else self._wide)[path] = known
+                tell(built.written[before:])
             # Neither is what it was when the rest of the site was made.
             run.signature, self._wide_for = "", ""
         return built

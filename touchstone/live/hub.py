@@ -31,9 +31,10 @@ class Change:
 
 
 class Listener:
-    """One open event stream."""
+    """One open event stream. `page`: the one that is open there; None if nobody said."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str | None = None) -> None:
+        self.page = page
         self._queue: Queue[Change | None] = Queue(BACKLOG)
         self.lost = False
 
@@ -96,10 +97,10 @@ class Hub:
             listener.put(change)
         self._listeners = {listener for listener in self._listeners if not listener.lost}
 
-    def join(self, last_id: str | None) -> tuple[Listener, Sequence[Change]]:
-        """A new listener, and what it missed since `last_id`."""
+    def join(self, last_id: str | None, page: str | None = None) -> tuple[Listener, Sequence[Change]]:
+        """A new listener that shows `page`, and what it missed since `last_id`."""
         with self._lock:
-            listener = Listener()
+            listener = Listener(page)
             if self._closed:
                 listener.put(None)
             else:
@@ -125,6 +126,12 @@ class Hub:
         """The stream is closed."""
         with self._lock:
             self._listeners.discard(listener)
+
+    @property
+    def watched(self) -> frozenset[str]:
+        """The pages that are open somewhere."""
+        with self._lock:
+            return frozenset(listener.page for listener in self._listeners if listener.page is not None)
 
     @property
     def listeners(self) -> int:

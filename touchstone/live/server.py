@@ -353,7 +353,7 @@ class Handler(BaseHTTPRequestHandler):
     def _events(self, last: str | None, page: str | None) -> None:
         """What changes, until either side ends it; `page`: the one that is open there, sent along as it changes."""
         hub = self.server.hub
-        listener, missed = hub.join(last)
+        listener, missed = hub.join(last, page)
         try:
             self._write(f"retry: 1000\nid: {hub.id}\n\n")
             for change in missed:
