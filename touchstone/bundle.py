@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -252,7 +253,7 @@ class BundleState:
         """The answers to these keys, in their order."""
         places = {number: at for number in numbers if (at := self._eval.at(number)) is not None}
         lines = self._read(LOGS[0], places)
-        return [self._still(number, Answer, lines.get(number)) for number in numbers]
+        return [self._still(number, Answer, lines.get(number)) if number in places else None for number in numbers]
 
     def verdicts(self, numbers: Sequence[int]) -> list[Verdict | VerdictEvent | None]:
         """The verdicts on these keys, in their order."""
@@ -275,13 +276,16 @@ class BundleState:
 
     def _still(self, number: int, model: type[K], data: bytes | None) -> K | None:
         """The line, if it still is about key `number`: a rewritten log may hold another one at its place."""
-        if data is None:
-            return None
-        try:
-            line = parse_model(model, data)
-        except Refused:
-            return None
-        return line if line.key == self._keys.key(number) else None
+        if data is not None:
+            with suppress(Refused):
+                line = parse_model(model, data)
+                if line.key == self._keys.key(number):
+                    return line
+        changed = MachineError(f"{self.path}: changed while it was read; run the same command again")
+        if self._strict:
+            raise changed
+        self._failures.append(changed)
+        return None
 
     def _read(self, name: str, places: dict[int, int]) -> dict[int, bytes]:
         """Number to the line at its place; without those whose line, file or bundle went away since it was counted."""
@@ -291,8 +295,7 @@ class BundleState:
         except OSError as error:
             if self._strict:
                 raise machine_error(path, error) from error
-            if not isinstance(error, FileNotFoundError):
-                self._failures.append(machine_error(path, error))
+            self._failures.append(machine_error(path, error))
             return {}
 
 
