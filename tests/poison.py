@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 from pathlib import Path
@@ -163,7 +164,8 @@ def poison_docs(folder: Path) -> Path:
     more = f"\n## {NAME}\n\n## search\n\n[x](<{NAME}>) [y](other.md#<x>) ![z](p.svg) ![w](<{NAME}>)\n"
     (folder / "index.md").write_text(head + TEXT + more, encoding="utf-8")
     (folder / "index.de.md").write_text(f"# {NAME}\n\n{TEXT}{more}", encoding="utf-8")
-    (folder / f"{FOLDER}.md").write_text(head + TEXT, encoding="utf-8")
+    with suppress(OSError):  # where no file may be called so, no stranger's is
+        (folder / f"{FOLDER}.md").write_text(head + TEXT, encoding="utf-8")
     (folder / "p.svg").write_text(SVG, encoding="utf-8")
     return folder
 

@@ -138,7 +138,7 @@ TWINS = ["Run", "run", "e\u0301te\u0301", "\xe9t\xe9", "paypal", "p\u0430ypal", 
 ODD = [
     "x" * 255, "ü" * 120, "..x", "...", "a..", "a ", " a", "_site", "-rf", "%2e%2e", "..%2f..%2fx", "a\\..\\..\\b",
     "C:x", "a\nb", "\u202egnp.exe", "a\u200bb", "~", "$(id)", "assets", "data", "<b>", 'a"b', "a'b", "a&b", "a#b",
-    "a?b", "a;b", "a|b", "*",
+    "a?b", "a;b", "a|b", "*", "/".join(["n" * 100] * 3), "n/judge/index.html", "n",
 ]  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def makeable(root: Path, names: list[str]) -> list[str]:
     made: dict[int, str] = {}
     for name in names:
         with suppress(OSError, ValueError):
-            (root / name).mkdir()
+            (root / name).mkdir(parents=True)
             made.setdefault((root / name).stat().st_ino, name)
     return list(made.values())
 
