@@ -210,9 +210,18 @@ def chosen(total: int, count: int, seed: str) -> list[int]:
     return sorted(random.Random(seed).sample(range(1, total + 1), count))
 
 
+def files_in(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Each file below with its bytes, without those that go while we look."""
+    for inside, _, names in os.walk(folder):
+        for name in names:
+            path = Path(inside, name)
+            with suppress(FileNotFoundError):
+                yield path, path.read_bytes()
+
+
 def tree(folder: Path) -> dict[str, bytes]:
     """Path to bytes of all files below."""
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {path.relative_to(folder).as_posix(): data for path, data in files_in(folder)}
 
 
 def leftovers(folder: Path) -> list[str]:

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.faults.cases import CASES, Ready, next_words, state, two_runs, whole_lines
-from tests.faults.faults import LONG, Commands, copy_of, leftovers, posix, tree
+from tests.faults.faults import LONG, Commands, copy_of, files_in, leftovers, posix, tree
 from tests.making import verdict
 
 KILLS = 200 if LONG else 2
@@ -53,6 +53,10 @@ def test_killed_at_any_moment(commands: Commands, ready: Callable[[str], Ready],
         assert not [path for path in leftovers(home) if not path.startswith("runs/.")]
 
 
+def is_page(data: bytes) -> bool:
+    return bool(data) and is_whole(data)
+
+
 def is_whole(data: bytes) -> bool:
     """Whether a page, or a file of JSON, is there to its end."""
     if data.lstrip().startswith((b"<!DOCTYPE", b"<html")):
@@ -67,13 +71,7 @@ def whole_pages(folder: Path) -> Iterator[None]:
 
     def look() -> None:
         while not end.wait(0.02):
-            for path in folder.rglob("*.html"):
-                try:
-                    data = path.read_bytes()
-                except FileNotFoundError:
-                    continue
-                if not is_whole(data) or not data:
-                    half.append(path)
+            half.extend(path for path, data in files_in(folder) if path.suffix == ".html" and not is_page(data))
 
     looker = threading.Thread(target=look, daemon=True)
     looker.start()
