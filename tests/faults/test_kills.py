@@ -67,7 +67,8 @@ def is_whole(data: bytes) -> bool:
 @contextmanager
 def whole_pages(folder: Path) -> Iterator[None]:
     """Looks at the files of a site all the while: each one that can be opened is whole."""
-    end, half = threading.Event(), []
+    end = threading.Event()
+    half: list[Path] = []
 
     def look() -> None:
         while not end.wait(0.02):
