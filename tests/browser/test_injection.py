@@ -133,10 +133,11 @@ def test_the_attacks_are_on_the_pages(site: Path) -> None:
     assert [path.name for path in without] == ["404.html"]
 
 
-@pytest.mark.parametrize("attack", ["<script>owned=1</script>", "<p onclick=x>", "<a href='javascript:x'>", "<img>"])
-def test_an_attack_that_came_through_would_be_seen(page: Page, attack: str) -> None:
-    page.set_content(f"<main>{attack}</main>")
-    assert len(page.evaluate(FOUND, ["file:"])) == 1
+def test_an_attack_that_came_through_would_be_seen(page: Page) -> None:
+    for attack in ("<script>owned=1</script>", "<p onclick=x>", "<a href='javascript:x'>", "<img>", "<p style=x>"):
+        page.goto("about:blank")
+        page.set_content(f"<main>{attack}</main>")
+        assert len(page.evaluate(FOUND, ["file:"])) == 1, attack
 
 
 @pytest.mark.parametrize("policy", [True, False], ids=["with the policy", "without"])
@@ -144,9 +145,12 @@ def test_what_is_injected_stays_text_on_every_page(
     site: Path, context: Callable[..., BrowserContext], policy: bool
 ) -> None:
     watched = Watched(context(bypass_csp=not policy).new_page())
-    # Without it in one language: it is the same markup.
     for path in sorted(site.rglob("*.html")):
-        if policy or path.relative_to(site).parts[0] != "de":
+        german = path.relative_to(site).parts[0] == "de"
+        if policy and german:
+            watched.page.goto(path.as_uri())
+            watched.check()
+        elif policy or not german:
             watched.look(path.as_uri())
     assert watched.odd == []
 
@@ -237,9 +241,8 @@ ELSEWHERE = """async (ours) => {
 }"""
 
 
-@pytest.mark.parametrize("other", ["localhost", "127.0.0.1"])
-def test_a_page_from_elsewhere_gets_nothing(cli: Cli, context: Callable[..., BrowserContext], other: str) -> None:
-    """Another port is another origin, also of the same site."""
+def test_a_page_from_elsewhere_gets_nothing(cli: Cli, context: Callable[..., BrowserContext]) -> None:
+    """Another port is another origin, also where it is the same site."""
     poison(cli.home / "runs" / "r")
     (cli.home / "elsewhere").mkdir()
     (cli.home / "elsewhere" / "index.html").write_text("<html><head></head><body></body></html>")
@@ -250,7 +253,7 @@ def test_a_page_from_elsewhere_gets_nothing(cli: Cli, context: Callable[..., Bro
         with running(cli, "serve", "--port", "0", "--no-open") as (_, url):
             page.goto(url)
             assert page.evaluate(ELSEWHERE, url), "on our own pages it is there"
-            page.goto(f"http://{other}:{server.server_port}/")
+            page.goto(server.url)
             assert page.evaluate(ELSEWHERE, url) == []
     finally:
         server.stop()
