@@ -125,6 +125,7 @@ class Run:
             pack = pack_in(path)
         except OSError:
             pack, self.signature = None, ""
+            self.notes = [*self.notes, making.half_read(known.name)]
         return withhold(summary.recall(known, pack), publish)
 
 
