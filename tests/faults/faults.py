@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import functools
@@ -108,6 +109,7 @@ def library() -> Path | None:
     if sys.platform != "linux" or compiler is None:
         return None
     made = Path(tempfile.mkdtemp(prefix="faults-")) / "shim.so"
+    atexit.register(shutil.rmtree, made.parent, ignore_errors=True)
     subprocess.run(
         [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror", "-o", made, HERE / "shim.c", "-ldl"],
         check=True,

@@ -65,6 +65,8 @@ def test_the_call_fails(commands: Commands, ready: Callable[[str], Ready], name:
                 assert state(home) == expected.after, f"{where}: says that all is well\n{done.err}"
             elif done.code:
                 assert "touchstone: " in done.err, where
+        if name == "merge" and state(home) == expected.after:
+            continue  # it is done, and does not do it twice
         again = commands(*next_words(case, home), code=None)
         assert again.code == 0, f"{where}\n{done.err}\nand then\n{again.err}"
         assert state(home) == expected.after, f"{where}\n{done.err}\nand then\n{again.err}"
