@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 AUDIT := .audit
 ARGS ?=
 
-.PHONY: demo test lint unit bench fuzz faults threats lock audit llm messages clean
+.PHONY: demo test lint unit pages-check bench fuzz faults threats lock audit llm messages clean
 
 demo: $(VENV)/.run
 	$(BIN)/touchstone demo $(ARGS)
@@ -23,6 +23,12 @@ unit: $(VENV)/.dev
 	$(BIN)/python tools/browser.py --install-only
 	$(BIN)/python tools/htmlcheck.py --install-only
 	$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+
+# Every kind of page in every language, theme and width; the tests above take turns. Ten minutes on two cores.
+pages-check: $(VENV)/.dev
+	$(BIN)/python tools/browser.py --install-only
+	$(BIN)/python tools/htmlcheck.py --install-only
+	TOUCHSTONE_PAGES=all $(BIN)/pytest tests/browser/test_pages.py --timeout 3600 $(ARGS)
 
 # How fast everything is, beside floor programs; `make bench ARGS="--only startup"`. Half an hour on two cores.
 bench: $(VENV)/.dev

@@ -324,5 +324,10 @@ class Writer:
         return f'<{self._cell}{scope} class="num">' if right else f"<{self._cell}{scope}>"
 
     def _cell_end(self, _: Any) -> str:
-        self._empty += self._out[-1].startswith(("<td", "<th"))
+        if self._out[-1].startswith("<th"):
+            # The corner of a table heads nothing.
+            self._out[-1] = self._out[-1].replace('th scope="col"', "td")
+            self._empty += 1
+            return "</td>\n"
+        self._empty += self._out[-1].startswith("<td")
         return f"</{self._cell}>\n"

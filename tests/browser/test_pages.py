@@ -1,93 +1,34 @@
-"""Every kind of page as people see it: both languages, light and dark, desktop and phone, large text, no JavaScript."""
+"""Every kind of page as people see it: both languages, light and dark, desktop and phone, large text, no JavaScript.
+
+axe takes seconds for a long table, so here each kind meets it once: language, theme and width go round. All
+combinations: `make pages-check`.
+"""
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
+from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]
 from playwright.sync_api import BrowserContext, Page
 
-from tests.builders import append
-from tests.conftest import ROOT
-from tests.making import PACK, make_bundle
-from tests.test_judge_compare import FIVE, quality
-from touchstone.build import build
-from touchstone.live.fault import STYLE, STYLE_URL, fault_page
-from touchstone.options import Options
+from tests.showcase import KINDS, LANGS, ONCE, showcase
+from tools import htmlcheck
 
-SAMPLE = "2026-11-30_235252_eval_ndassist"
-WIDE = "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichenhersteller/" * 2
-LANGS = ("", "de/")
-THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
-WIDTHS = (1280, 390)
+EVERY = os.environ.get("TOUCHSTONE_PAGES") == "all"
+COMBINATIONS = (("light", 1280), ("dark", 390), ("dark", 1280), ("light", 390))
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The sample runs, and one with everything that they lack and names that do not fit anywhere."""
-    home = tmp_path_factory.mktemp("pages")
-    shutil.copytree(ROOT / "runs", home / "runs", ignore=shutil.ignore_patterns(".*"))
-    pack = {**PACK, "title": WIDE, "variants": [*PACK["variants"], {"id": "long-" + "v" * 60, "system": WIDE}]}
-    hard = make_bundle(
-        home / "runs" / "hard",
-        models=["org/" + "m" * 90, "m-two", *(f"model-{n}" for n in range(2))],
-        pack=pack,
-        score=lambda i: None if i % 7 == 3 else i % 5 + 1,
-        text=f"# {WIDE}\n\n| a | b |\n|---|---|\n| {WIDE} | 2 |\n\n```\n{WIDE * 3}\n```\n\nשלום 漢字 🦊\n\n{'x' * 300}",
-        rationale=f"{WIDE} " * 4,
-        judge="judges/" + "j" * 80,
-        created="2026-12-02T10:00:00Z",
-    )
-    append(
-        hard / "resources.jsonl",
-        *({"ts": 1000.0 + 10 * n, "ram_used_bytes": 6e9 + n * 1e8, "ram_available_bytes": 10e9, "cpu_percent": n % 100,
-           "pressure": ["normal", "warn", "critical"][n % 3], "throttled": n % 5 == 0} for n in range(60)),
-    )  # fmt: skip
-    body = f"# Judge quality\n\n## Headline\n\nSome **text** and {WIDE}.\n\n| cell | Δ |\n|---|---|\n| {WIDE} | 1 |\n"
-    for name, fields in (("hard", {}), ("second", {"judge_model": "judge-b"}), ("third", {"judge_model": "judge-c"})):
-        given: dict[str, Any] = {"pack": "probe", "pack_sha": "a" * 64, "judge_model": "judges/" + "j" * 80}
-        figures = {"reference": "Model X, 2026-06-20", "pairs": 80, "pairs_expected": 96, "bias": 0.25, "qwk": 0.41,
-                   "qwk_low": 0.1, "qwk_high": 0.7, "exact_rate": 0.5, "outliers": 3, "ko_missed": 1}  # fmt: skip
-        quality(home / "runs" / name, body, **{**given, **FIVE, **figures, **fields})
-    options = Options(home / "runs", home / "public", ("en", "de"), state_home=home, docs=ROOT / "docs")
-    build(options)
-    fault = fault_page(f"own/{WIDE}index.html:3: {WIDE}", "en")
-    (home / "public" / "fault.html").write_bytes(fault.replace(STYLE_URL.encode(), b"fault.css"))
-    (home / "public" / "fault.css").write_bytes(STYLE)
-    return home / "public"
+    return showcase(tmp_path_factory.mktemp("pages"))
 
 
-KINDS = {
-    "index": "index.html",
-    "result": f"runs/{SAMPLE}/index.html",
-    "answers": f"runs/{SAMPLE}/answers-1.html",
-    "judge": f"runs/{SAMPLE}/judge/index.html",
-    "verdicts": f"runs/{SAMPLE}/judge/verdicts-1.html",
-    "flagged": f"runs/{SAMPLE}/judge/flagged-1.html",
-    "eval": f"runs/{SAMPLE}/eval/index.html",
-    "pack": "packs/ndassist/index.html",
-    "compare": "compare/index.html",
-    "compare judges": "compare-judges/index.html",
-    "hard result": "runs/hard/index.html",
-    "hard answers": "runs/hard/answers-1.html",
-    "hard judge": "runs/hard/judge/index.html",
-    "hard flagged": "runs/hard/judge/flagged-1.html",
-    "hard eval": "runs/hard/eval/index.html",
-    "quality": "runs/hard/judge-quality/index.html",
-    "docs": "docs/index.html",
-    "a doc": "docs/commands.html",
-    "not found": "404.html",
-    "fault": "fault.html",
-}
-ONCE = ("not found", "fault")
-
-
-def paths(site: Path, langs: tuple[str, ...] = LANGS) -> Iterator[Path]:
+def pages(site: Path, langs: tuple[str, ...] = LANGS) -> Iterator[Path]:
     for kind, path in KINDS.items():
         for root in langs if kind not in ONCE else ("",):
             assert (site / root / path).is_file(), f"no page of the kind {kind!r}"
@@ -100,47 +41,59 @@ def opened(context: Callable[..., BrowserContext], theme: str, width: int, **opt
     return page
 
 
-TOO_WIDE = """(factor) => {
+TOO_WIDE = """() => {
     const root = document.documentElement;
-    root.style.fontSize = 100 * factor + "%";
-    const room = root.clientWidth;
-    if (root.scrollWidth <= room) return [];
     const inside = (element) => element.parentElement?.closest(".scroll, pre, .md table") ?? null;
     const name = (element) => [element.tagName, ...element.classList].join(".");
-    return [...document.querySelectorAll("body *")]
-        .filter((element) => element.getBoundingClientRect().right > room + 1 && !inside(element))
-        .map((element) => name(element) + ": " + element.textContent.trim().slice(0, 30)).slice(-3);
+    const found = [];
+    for (const size of ["100%", "200%"]) {
+        root.style.fontSize = size;
+        const room = root.clientWidth;
+        if (root.scrollWidth <= room) continue;
+        const wide = [...document.querySelectorAll("body *")]
+            .filter((element) => element.getBoundingClientRect().right > room + 1 && !inside(element))
+            .map((element) => name(element) + ": " + element.textContent.trim().slice(0, 30));
+        found.push(size + ": " + wide.slice(-3).join(", "));
+    }
+    root.style.fontSize = "";
+    return found;
 }"""
+AXE = """() => axe.run(document, {resultTypes: ["violations"]}).then((result) => result.violations.map((each) =>
+    each.id + " (" + each.help + "): " + each.nodes.slice(0, 3).map((node) => node.html.slice(0, 160)).join(" ")))"""
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_overflows_also_with_large_text(site: Path, context: Callable[..., BrowserContext], width: int) -> None:
-    page = opened(context, "light", width)
+def test_html_validate_finds_nothing(site: Path) -> None:
+    assert htmlcheck.find(), "html-validate is not installed; `make unit` does that (tools/htmlcheck.py)"
+    assert htmlcheck.check(sorted(site.rglob("*.html")) if EVERY else pages(site)) == []
+
+
+def test_nothing_overflows_also_with_large_text(site: Path, context: Callable[..., BrowserContext]) -> None:
+    page = opened(context, "light", 1280)
     found = []
-    for path in paths(site):
+    for path in pages(site):
         page.goto(path.as_uri())
-        for theme in THEMES:
-            page.emulate_media(color_scheme=theme)
-            for factor in (1, 2):
-                wide = page.evaluate(TOO_WIDE, factor)
-                if wide:
-                    found.append(f"{path.relative_to(site)}, {theme}, {factor * 100} %: {wide}")
+        for width in (1280, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            for theme in ("light", "dark") if EVERY else ("light",):
+                page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+                found += [f"{path.relative_to(site)}, {width}, {theme}, {wide}" for wide in page.evaluate(TOO_WIDE)]
     assert found == []
 
 
-@pytest.mark.parametrize(("theme", "width", "root"), [("light", 1280, ""), ("dark", 390, "de/")])
-def test_axe_finds_nothing(
-    site: Path, context: Callable[..., BrowserContext], theme: str, width: int, root: str
-) -> None:
-    page = opened(context, theme, width)
-    axe = Axe()
+def test_axe_finds_nothing(site: Path, context: Callable[..., BrowserContext]) -> None:
+    page = opened(context, "light", 1280)
     found = []
-    for path in paths(site, (root,)):
+    for number, path in enumerate(pages(site)):
+        # By turns in the one language and in the other.
+        if not EVERY and number % 4 in (1, 2) and path.name not in ("404.html", "fault.html"):
+            continue
         page.goto(path.as_uri())
         page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-        for violation in axe.run(page).response["violations"]:
-            nodes = [node["html"][:160] for node in violation["nodes"]]
-            found.append(f"{path.relative_to(site)}: {violation['id']} ({violation['help']}): {nodes[:3]}")
+        page.evaluate(AXE_SCRIPT)
+        for theme, width in COMBINATIONS if EVERY else (COMBINATIONS[number // 4 % 4],):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+            found += [f"{path.relative_to(site)}, {width}, {theme}: {fault}" for fault in page.evaluate(AXE)]
     assert found == []
 
 
@@ -153,8 +106,8 @@ def test_from_a_folder_all_links_lead_somewhere_and_nothing_fails(
     page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
     foreign: list[str] = []
     page.on("request", lambda request: None if request.url.startswith("file:") else foreign.append(request.url))
-    for path in paths(site):
-        if path.name == "fault.html":
+    for path in pages(site):
+        if path.name == "fault.html" or "web" in path.relative_to(site).parts:  # a server's
             continue
         page.goto(path.as_uri())
         for link in page.evaluate("[...document.links].map((link) => link.href)"):
@@ -169,7 +122,7 @@ def test_from_a_folder_all_links_lead_somewhere_and_nothing_fails(
 
 def test_without_javascript_everything_is_there(site: Path, context: Callable[..., BrowserContext]) -> None:
     with_script, without = opened(context, "light", 1280), opened(context, "light", 1280, java_script_enabled=False)
-    for path in paths(site, ("",)):
+    for path in pages(site, ("",)):
         texts = []
         for page in (with_script, without):
             page.goto(path.as_uri())
