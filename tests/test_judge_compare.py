@@ -224,6 +224,7 @@ RATE = HIGHEST_WINS[0]
         pytest.param(RATE, [0.3, 0.3, 0.9], 2, id="a tie behind the winner does not matter"),
         pytest.param(RATE, [None, None], None, id="nothing known, nothing won"),
         pytest.param("mean_abs_delta", [0.1], None, id="alone, nothing is won"),
+        pytest.param("mean_abs_delta", [0.1, None], None, id="beside the unknown, nothing is won"),
         pytest.param("mean_abs_delta", [0.304, 0.301, 0.9], None, id="what looks the same is a tie"),
     ],
 )

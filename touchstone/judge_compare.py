@@ -224,7 +224,7 @@ class PackGroup:
     reference: str | None
     rows: tuple[JudgeQualityRow, ...]
     winners: dict[str, str | None]
-    """Metric to the key of the row that alone is best; None for a tie, for fewer than two rows and without values."""
+    """Metric to the key of the row that alone is best; None for a tie and for fewer than two values."""
 
 
 def group_by_pack(rows: Iterable[JudgeQualityRow]) -> list[PackGroup]:
@@ -243,7 +243,13 @@ def _winners(pack: str | None, rows: list[JudgeQualityRow]) -> dict[str, str | N
     if pack is None or len(rows) < 2:
         return dict.fromkeys(metrics)
     earnest = [row for row in rows if trusted(row)]
-    return {metric: _leader(metric, sign, earnest if metric in EARNED else rows) for metric, sign in metrics.items()}
+    return {
+        # Who alone has a value has beaten nobody.
+        metric: _leader(metric, sign, earnest if metric in EARNED else rows)
+        if sum(getattr(row, metric) is not None for row in rows) > 1
+        else None
+        for metric, sign in metrics.items()
+    }
 
 
 def _leader(metric: str, sign: int, rows: list[JudgeQualityRow]) -> str | None:
