@@ -455,7 +455,7 @@ class _Run:
             clock=self.clock,
             context_tokens=await self.sign.unless_set(pool.context_tokens(request.model)),
             callbacks=Callbacks(self._on_verdict, self._on_report, self._on_repeat),
-            slots=self.slots,
+            slots=pool.slots,
             sign=self.sign,
         )
         return self.judging

@@ -97,6 +97,11 @@ class Pool:
         ]
         self._sign.then(self._wake_all)
 
+    @property
+    def slots(self) -> int:
+        """How many questions can be under way at once."""
+        return self._slots * len(self._members)
+
     async def __aenter__(self) -> Self:
         for member in self._members:
             await member.endpoint.__aenter__()

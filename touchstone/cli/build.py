@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="obsidian: notes for a vault; --out names the folder in it.",
 )
+@click.option("--scheduler", metavar="ADDRESS", help="Have the pages made by the workers of this Dask scheduler.")
 @click.option("--public", is_flag=True, help="Leave out answers, prompts and what the machine was; say what goes out.")
 @click.option("--force", is_flag=True, help="Build into a folder that holds other files too; those stay.")
 @config_option
@@ -49,6 +50,7 @@ def build(
     templates: Path | None,
     docs: Path | None,
     target: str,
+    scheduler: str | None,
     public: bool,
     force: bool,
     config: Path | None,
@@ -58,7 +60,7 @@ def build(
 
     settings = load_settings(config)
     options = build_options(settings, runs, out)
-    options = replace(options, base_url=_base_url(base_url), templates=templates, force=force)
+    options = replace(options, base_url=_base_url(base_url), templates=templates, force=force, scheduler=scheduler)
     if docs is not None:
         options = replace(options, docs=docs)
     if lang is not None:
@@ -70,6 +72,8 @@ def build(
     if options.remote is not None:
         fetched(options.remote, options.state_home)
     if target == "obsidian":
+        if scheduler is not None:
+            raise click.UsageError("--scheduler is for sites; notes are made here")
         _build_notes(options, named=out is not None)
     else:
         from touchstone.build import build as build_site

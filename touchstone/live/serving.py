@@ -62,8 +62,9 @@ class Site:
                 self.elsewhere.check()
                 # What failed may lie in pages that do not grow.
                 whole = changed is None or self.hub.fault is not None
-                grown = None if whole else self.builder.grow(changed or ())
-                built = self.builder.update() if grown is None else grown
+                if not whole and self.builder.grow(changed or (), self.hub.watched, self.hub.publish) is not None:
+                    return True
+                built = self.builder.update()
             except TouchstoneError as error:
                 return self._fail(str(error), again=isinstance(error, MachineError))
             except OSError as error:
@@ -71,10 +72,9 @@ class Site:
             except Exception:
                 # A template of the user's, or a fault of ours: both are theirs to read, neither may end the server.
                 return self._fail(traceback.format_exc(limit=-3))
-            if grown is None:
-                self._say(built.notes)
+            self._say(built.notes)
             self.hub.publish([*built.written, *built.removed])
-            return grown is not None
+            return False
 
     def get(self, path: str) -> bytes | None:
         """A file of the site; None if there is none."""

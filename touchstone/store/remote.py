@@ -577,6 +577,8 @@ def _plain(error: BaseException, scheme: str) -> str | None:
         return "nobody answers, or the connection broke off; check the network and the address, then try again"
     if numbers & {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE}:
         return "nobody answers, or the connection broke off; check the network and the address, then try again"
+    if "Socket is closed" in str(error):
+        return "the connection broke off; check the network, then try again"
     if errno.EBUSY in numbers or any(
         word in str(error) for word in ("SlowDown", "ServiceUnavailable", "InternalError")
     ):
