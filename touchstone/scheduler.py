@@ -36,7 +36,7 @@ from touchstone.render import Renderer, own_templates
 from touchstone.store.bundles import ARTIFACTS, signature
 
 SCHEMES: Final = ("tcp", "tls", "ws", "wss")
-CONNECT_S: Final = 10.0
+CONNECT_S: Final = 5.0
 ALONE_S: Final = 20.0
 """How long a cluster may be without any worker: one that was killed is usually started again."""
 LOOK_S: Final = 1.0
@@ -224,8 +224,9 @@ def _cluster(address: str) -> Iterator[Any]:
     if address.partition("://")[0] not in SCHEMES:  # what it cannot read, it complains about once more at its end
         raise MachineError(f"{address}: is no address of a Dask scheduler, write one like tcp://127.0.0.1:8786")
     # What it says of connections that come and go would stand between our lines.
-    logs = logging.getLogger("distributed")
-    logs.handlers, logs.propagate = [logging.NullHandler()], False
+    for name in [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]:
+        # Each has a level of its own, set while it was imported.
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     client: Any = None
     with warnings.catch_warnings():
         # Other versions over there, large tasks: that is seen to here.
@@ -347,9 +348,10 @@ class _Spreading:
             return False
         now = time.monotonic()
         self._alone_since = self._alone_since or now
-        if now < self._alone_since + ALONE_S:
+        lost = self.client.status == "closed"
+        if not lost and now < self._alone_since + ALONE_S:
             return False
-        self.why = "its workers went away"
+        self.why = "the scheduler went away" if lost else "its workers went away"
         return True
 
     def _has_room(self, threads: int) -> bool:

@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from touchstone.errors import MachineError, TouchstoneError
+from touchstone.errors import TouchstoneError
 from touchstone.options import Options
 from touchstone.output import STATE_DIR
 from touchstone.store.remote import Mirror, Unusable
 
 PAUSE_S: Final = 3.0
-REST: Final = 10
+REST: Final = 3
 """So many times as long as a look takes we wait until the next one."""
 
 
@@ -39,7 +39,7 @@ class Elsewhere:
     def check(self) -> None:
         """Raises TouchstoneError if the last look went wrong."""
         if self._fault is not None:
-            raise MachineError(self._fault)
+            raise TouchstoneError(self._fault)
 
     def look(self, *, first: bool = False) -> bool:
         """Fetch what is new. True: it went wrong now and not before, or the other way round."""
