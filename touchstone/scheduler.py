@@ -249,6 +249,8 @@ def _cluster(address: str) -> Iterator[Any]:
 
 
 def _unreachable(address: str, client: Any, error: Exception) -> str:
+    if client is not None and not isinstance(error, TimeoutError):
+        return brief(error, 200)
     if client is not None:
         return f"the scheduler has no worker; start one with `dask worker {address}`"
     if isinstance(error, OSError):
