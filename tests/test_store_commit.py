@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import threading
 from pathlib import Path
 
@@ -32,8 +33,9 @@ class Disk:
         def fsync(file: int) -> None:
             if fails:
                 raise OSError(28, "No space left on device")
-            self.threads.add(threading.get_ident())
-            self.covered.append(os.fstat(file).st_size)
+            if stat.S_ISREG(os.fstat(file).st_mode):  # the folder of a new log is synced too
+                self.threads.add(threading.get_ident())
+                self.covered.append(os.fstat(file).st_size)
             real(file)
 
         monkeypatch.setattr(os, "fsync", fsync)
